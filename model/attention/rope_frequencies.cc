@@ -102,6 +102,12 @@ std::int64_t RopeTables::rotary() const {
   return config_.type == RopeConfig::Type::kNone ? 0 : rotary_dim(config_, head_dim_);
 }
 
+// In fp32, as transformers computes it.
+float RopeTables::query_factor(std::int64_t periods) const {
+  return 1.0F +
+         static_cast<float>(config_.query_beta) * std::log(1.0F + static_cast<float>(periods));
+}
+
 RopeTables::Tables& RopeTables::tables_of(const core::Work& work) {
   if (work.queue == nullptr) return here_;
   std::shared_ptr<void>& kept = work.queue->kept_for(owner_);

@@ -1,6 +1,7 @@
 // RoPE frequencies, and tables of their cosines and sines.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -32,6 +33,19 @@ class RopeTables {
   // A table of at least `positions` positions where the work is, for rows of that many tokens;
   // computed at the first call for a longer row. Not for kNone.
   kernels::RopeTable get(const core::Work& work, std::int64_t positions);
+  // Calls scale(first, count, factor) for runs of `count` positions whose queries are multiplied by
+  // a factor besides 1, among those from `position` on; `first` counts from there.
+  template <class Scale>
+  void for_every_scale(std::int64_t position, std::int64_t positions, const Scale& scale) const {
+    if (config_.query_beta == 0.0) return;
+    const std::int64_t period = config_.original_max_position_embeddings;
+    for (std::int64_t at = 0; at < positions;) {
+      const std::int64_t periods = (position + at) / period;
+      const std::int64_t count = std::min((periods + 1) * period - position, positions) - at;
+      if (periods > 0) scale(at, count, query_factor(periods));
+      at += count;
+    }
+  }
 
  private:
   struct Table {
@@ -48,6 +62,7 @@ class RopeTables {
     FrequencyTables short_rows, long_rows;
   };
 
+  float query_factor(std::int64_t periods) const;
   Tables& tables_of(const core::Work& work);
   std::vector<float> frequencies(bool is_long) const;
   std::unique_ptr<Table> make_table(const core::Work& work, core::RankMemory memory,

@@ -99,8 +99,8 @@ void slide_all(std::int64_t window, DecoderConfig& config) {
   if (window > 0) config.windows.assign(static_cast<std::size_t>(config.layers), window);
 }
 
-void read_windows(const ConfigReader& reader, std::int64_t window, std::int64_t from_layer,
-                  DecoderConfig& config) {
+void read_windows(const ConfigReader& reader, std::int64_t window,
+                  const std::function<bool(std::int64_t)>& slides, DecoderConfig& config) {
   const std::vector<std::string> types = reader.texts_or_none("layer_types");
   FM_USER_CHECK(types.empty() || std::ssize(types) == config.layers, reader.where("layer_types"),
                 ": must have one entry per layer (it has ", types.size(), ", the model ",
@@ -114,10 +114,26 @@ void read_windows(const ConfigReader& reader, std::int64_t window, std::int64_t 
   }
   if (window == 0) return;
   for (std::int64_t layer = 0; layer < config.layers; ++layer) {
-    const bool slides = types.empty()
-                            ? layer >= from_layer
-                            : types[static_cast<std::size_t>(layer)] == "sliding_attention";
-    config.windows.push_back(slides ? window : 0);
+    const bool has = types.empty() ? slides(layer)
+                                   : types[static_cast<std::size_t>(layer)] == "sliding_attention";
+    config.windows.push_back(has ? window : 0);
+  }
+}
+
+void read_pattern_windows(const ConfigReader& reader, std::int64_t window, std::int64_t pattern,
+                          DecoderConfig& config) {
+  read_windows(
+      reader, window, [=](std::int64_t layer) { return (layer + 1) % pattern != 0; }, config);
+}
+
+void read_ropes_per_type(const ConfigReader& reader, const LayerRopeDefaults& defaults,
+                         DecoderConfig& config) {
+  const LayerRopes ropes =
+      read_layer_ropes(reader, config.head_dim, config.max_positions, defaults);
+  config.rope = ropes.full;
+  config.local_rope = ropes.sliding;
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+    config.layer_ropes.push_back(config.slides(layer) ? LayerRope::kLocal : LayerRope::kMain);
   }
 }
 
@@ -163,6 +179,8 @@ void add_block(const DecoderConfig& config, nlohmann::json& values) {
   add("logits_softcap", config.logits_softcap, 0.0);
   add("attention_scale", config.attention_scale, 0.0);
   add("attention_softcap", config.attention_softcap, 0.0);
+  add("residual_multiplier", config.residual_scale, 1.0);
+  add("query_beta", config.rope.query_beta, 0.0);
   add("rotary_dim", config.rope.rotary_dim, config.head_dim);
   add("attention_factor", config.rope.attention_factor, 1.0);
   add("beta_fast", config.rope.beta_fast, RopeConfig().beta_fast);
@@ -170,6 +188,14 @@ void add_block(const DecoderConfig& config, nlohmann::json& values) {
   add("truncate", config.rope.truncate, true);
   add("short_factor", config.rope.short_factor, std::vector<double>());
   add("long_factor", config.rope.long_factor, std::vector<double>());
+  std::vector<int> ropes;
+  for (const LayerRope each : config.layer_ropes) ropes.push_back(number(each));
+  add("layer_ropes", ropes, std::vector<int>());
+  if (config.local_rope.type == RopeConfig::Type::kNone) return;
+  values["local_rope"] = {{"rope_type", name_of(config.local_rope.type)},
+                          {"rope_theta", config.local_rope.theta},
+                          {"rope_factor", config.local_rope.factor},
+                          {"attention_factor", config.local_rope.attention_factor}};
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -20,7 +21,7 @@ constexpr bool centers(NormKind kind) {
   return kind == NormKind::kLayer || kind == NormKind::kLayerNoBias;
 }
 // Pre-norm: of the inputs of attention and MLP. Post-norm: of their outputs, before the residual.
-enum class NormPlace : std::uint8_t { kBefore, kAfter };
+enum class NormPlace : std::uint8_t { kBefore, kAfter, kBoth };
 // The MLP after attention; or both on the block's input, with a norm each or one norm for both.
 enum class Residual : std::uint8_t { kSequential, kParallel, kParallelOneNorm };
 // A norm of queries and keys before RoPE: of each head, or of all heads together.
@@ -28,7 +29,10 @@ enum class QkNorm : std::uint8_t { kNone, kPerHead, kAllHeads };
 // How a matrix is stored: as torch.nn.Linear, or transposed (Conv1D of transformers).
 enum class MatrixForm : std::uint8_t { kOutIn, kInOut };
 // Queries, keys and values have a matrix each, or share one: stacked, or interleaved per head.
+// (the queries that share a key and a value, then these two).
 enum class QkvMatrix : std::uint8_t { kThree, kStacked, kPerHead };
+// The rotary embedding of a layer: DecoderConfig::rope, local_rope, or none.
+enum class LayerRope : std::uint8_t { kMain, kLocal, kNone };
 
 struct BlockConfig {
   NormKind norm = NormKind::kRms;
@@ -53,15 +57,17 @@ struct ModuleNames {
   std::string positions = {};  // learned ones; empty: none
   std::string layers = "layers";
   std::string final_norm = "norm";
-  std::string head = "lm_head";  // without base
-  std::string norm1 = "input_layernorm";
+  std::string head = "lm_head";           // without base
+  std::string norm1 = "input_layernorm";  // before attention
   std::string q = "self_attn.q_proj";
   std::string k = "self_attn.k_proj";
   std::string v = "self_attn.v_proj";
   std::string q_norm = "self_attn.q_norm";
   std::string k_norm = "self_attn.k_norm";
   std::string out = "self_attn.o_proj";
-  std::string norm2 = "post_attention_layernorm";
+  std::string norm1_after = {};
+  std::string norm2 = "post_attention_layernorm";  // before the MLP
+  std::string norm2_after = {};
   std::string gate = "mlp.gate_proj";
   std::string up = "mlp.up_proj";
   std::string down = "mlp.down_proj";
@@ -95,8 +101,11 @@ struct DecoderConfig {
   double logits_softcap = 0.0;     // logits become softcap tanh(l / softcap); 0: none
   double attention_scale = 0.0;    // of scores; 0: 1 / sqrt(head_dim)
   double attention_softcap = 0.0;  // of scores, as of logits
+  double residual_scale = 1.0;     // of what attention and MLP add
   std::int64_t pad_id = -1;        // its row of the embedding gets no gradient; -1: none
   RopeConfig rope;
+  RopeConfig local_rope = {.type = RopeConfig::Type::kNone};
+  std::vector<LayerRope> layer_ropes = {};  // empty: all kMain
   BlockConfig block;
   DropoutConfig dropout;
   // The sliding window per layer, in keys; 0: all keys. Empty: all layers attend to all keys.
@@ -115,6 +124,12 @@ struct DecoderConfig {
 
   std::int64_t q_width() const { return heads * head_dim; }
   std::int64_t kv_width() const { return kv_heads * head_dim; }
+  LayerRope rope_of(std::int64_t layer) const {
+    return layer_ropes.empty() ? LayerRope::kMain : layer_ropes[static_cast<std::size_t>(layer)];
+  }
+  bool slides(std::int64_t layer) const {
+    return !windows.empty() && windows[static_cast<std::size_t>(layer)] > 0;
+  }
 };
 
 // Readers that families share. Each throws UserError (10) that names the key and what is supported.
@@ -147,9 +162,15 @@ struct DropoutKeys {
 DropoutConfig read_dropout(const ConfigReader& reader, const DropoutKeys& keys);
 // Gives all layers a window of `window` keys; 0: all keys.
 void slide_all(std::int64_t window, DecoderConfig& config);
-// `from_layer`: the first layer with a window, where layer_types is absent.
-void read_windows(const ConfigReader& reader, std::int64_t window, std::int64_t from_layer,
-                  DecoderConfig& config);
+// `slides`: whether a layer has a window, where layer_types is absent.
+void read_windows(const ConfigReader& reader, std::int64_t window,
+                  const std::function<bool(std::int64_t layer)>& slides, DecoderConfig& config);
+// Absent: all but every `pattern`-th layer.
+void read_pattern_windows(const ConfigReader& reader, std::int64_t window, std::int64_t pattern,
+                          DecoderConfig& config);
+// After the windows: layers with one have the parameters of sliding attention.
+void read_ropes_per_type(const ConfigReader& reader, const LayerRopeDefaults& defaults,
+                         DecoderConfig& config);
 // Refuses sizes far beyond all models, so that products of sizes cannot overflow.
 void check_total(const ConfigReader& reader, const SizeKeys& keys, const DecoderConfig& config);
 

@@ -95,12 +95,20 @@ constexpr std::string_view kEverywhere[] = {
 };
 
 // Keys of the families with grouped queries.
-constexpr std::string_view kUsual[] = {
-    "attention_dropout",   "hidden_act",           "hidden_size",
-    "initializer_range",   "intermediate_size",    "max_position_embeddings",
-    "num_attention_heads", "num_hidden_layers",    "num_key_value_heads",
-    "rms_norm_eps",        "rope_parameters",      "rope_scaling",
-    "rope_theta",          "partial_rotary_factor"};
+constexpr std::string_view kUsual[] = {"rms_norm_eps",
+                                       "attention_dropout",
+                                       "hidden_act",
+                                       "hidden_size",
+                                       "initializer_range",
+                                       "intermediate_size",
+                                       "max_position_embeddings",
+                                       "num_attention_heads",
+                                       "num_hidden_layers",
+                                       "num_key_value_heads",
+                                       "rope_parameters",
+                                       "rope_scaling",
+                                       "rope_theta",
+                                       "partial_rotary_factor"};
 
 constexpr std::string_view kLlama[] = {"attention_bias", "head_dim", "mlp_bias", "pretraining_tp"};
 constexpr std::string_view kMistral[] = {"head_dim", "sliding_window"};
@@ -113,6 +121,72 @@ constexpr std::string_view kPhi3[] = {"embd_pdrop", "original_max_position_embed
                                       "resid_pdrop", "sliding_window"};
 constexpr std::string_view kGemma[] = {"attention_bias", "head_dim", "use_bidirectional_attention"};
 constexpr std::string_view kOlmo2[] = {"attention_bias"};
+constexpr std::string_view kMinistral3[] = {"head_dim", "sliding_window"};
+constexpr std::string_view kPhi[] = {"embd_pdrop", "layer_norm_eps", "qk_layernorm", "resid_pdrop"};
+// Gemma 2 and 3 have hidden_activation in place of hidden_act.
+constexpr std::string_view kGemma2[] = {"attention_bias",
+                                        "attention_dropout",
+                                        "attn_logit_softcapping",
+                                        "final_logit_softcapping",
+                                        "head_dim",
+                                        "hidden_activation",
+                                        "hidden_size",
+                                        "initializer_range",
+                                        "intermediate_size",
+                                        "layer_types",
+                                        "max_position_embeddings",
+                                        "num_attention_heads",
+                                        "num_hidden_layers",
+                                        "num_key_value_heads",
+                                        "partial_rotary_factor",
+                                        "query_pre_attn_scalar",
+                                        "rms_norm_eps",
+                                        "rope_parameters",
+                                        "rope_scaling",
+                                        "rope_theta",
+                                        "sliding_window",
+                                        "use_bidirectional_attention"};
+constexpr std::string_view kGemma3[] = {"rope_local_base_freq", "sliding_window_pattern"};
+constexpr std::string_view kOlmo3[] = {"attention_bias", "layer_types", "sliding_window"};
+constexpr std::string_view kSmollm3[] = {
+    "attention_bias", "layer_types",    "mlp_bias",          "no_rope_layer_interval",
+    "no_rope_layers", "sliding_window", "use_sliding_window"};
+constexpr std::string_view kGranite[] = {
+    "attention_bias", "attention_multiplier", "embedding_multiplier", "logits_scaling",
+    "mlp_bias",       "residual_multiplier"};
+constexpr std::string_view kGlm4[] = {"attention_bias", "head_dim"};
+constexpr std::string_view kSeedOss[] = {"attention_bias", "attention_out_bias",
+                                         "head_dim",       "mlp_bias",
+                                         "pretraining_tp", "residual_dropout"};
+constexpr std::string_view kExaone4[] = {"layer_types", "sliding_window", "sliding_window_pattern"};
+constexpr std::string_view kStarcoder2[] = {"embedding_dropout", "norm_epsilon", "residual_dropout",
+                                            "sliding_window", "use_bias"};
+constexpr std::string_view kStablelm[] = {"hidden_dropout", "layer_norm_eps", "qk_layernorm",
+                                          "use_parallel_residual", "use_qkv_bias"};
+constexpr std::string_view kCohere[] = {"attention_bias", "layer_norm_eps", "logit_scale",
+                                        "use_qk_norm"};
+constexpr std::string_view kFalcon[] = {"activation",
+                                        "alibi",
+                                        "attention_dropout",
+                                        "bias",
+                                        "ffn_hidden_size",
+                                        "hidden_dropout",
+                                        "hidden_size",
+                                        "initializer_range",
+                                        "layer_norm_epsilon",
+                                        "max_position_embeddings",
+                                        "multi_query",
+                                        "n_embed",
+                                        "new_decoder_architecture",
+                                        "num_attention_heads",
+                                        "num_hidden_layers",
+                                        "num_kv_heads",
+                                        "num_ln_in_parallel_attn",
+                                        "parallel_attn",
+                                        "partial_rotary_factor",
+                                        "rope_parameters",
+                                        "rope_scaling",
+                                        "rope_theta"};
 constexpr std::string_view kNeox[] = {"attention_bias",       "attention_dropout",
                                       "classifier_dropout",   "hidden_act",
                                       "hidden_dropout",       "hidden_size",
@@ -154,6 +228,7 @@ struct FamilyKeys {
   Keys shared;
   Keys own;
 };
+constexpr Keys kLayerNormed = Keys(kUsual).subspan(1);  // without rms_norm_eps
 constexpr FamilyKeys kFamilies[] = {{"llama", kUsual, kLlama},
                                     {"mistral", kUsual, kMistral},
                                     {"qwen2", kUsual, kQwen2},
@@ -165,7 +240,21 @@ constexpr FamilyKeys kFamilies[] = {{"llama", kUsual, kLlama},
                                     {"olmo2", kUsual, kOlmo2},
                                     {"gpt_neox", {}, kNeox},
                                     {"gptj", kGpt, kGptj},
-                                    {"gpt2", kGpt, kGpt2}};
+                                    {"gpt2", kGpt, kGpt2},
+                                    {"ministral3", kUsual, kMinistral3},
+                                    {"phi", kLayerNormed, kPhi},
+                                    {"gemma2", kGemma2, {}},
+                                    {"gemma3_text", kGemma2, kGemma3},
+                                    {"olmo3", kUsual, kOlmo3},
+                                    {"smollm3", kUsual, kSmollm3},
+                                    {"granite", kUsual, kGranite},
+                                    {"glm4", kUsual, kGlm4},
+                                    {"seed_oss", kUsual, kSeedOss},
+                                    {"exaone4", kUsual, kExaone4},
+                                    {"starcoder2", kLayerNormed, kStarcoder2},
+                                    {"stablelm", kLayerNormed, kStablelm},
+                                    {"cohere", kLayerNormed, kCohere},
+                                    {"falcon", {}, kFalcon}};
 
 bool has(Keys keys, std::string_view key) { return std::ranges::find(keys, key) != keys.end(); }
 

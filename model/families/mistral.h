@@ -24,7 +24,8 @@ inline DecoderConfig read_mistral_config(const ConfigReader& reader) {
   // A null window is off; an absent one is the 4096 of transformers.
   const std::int64_t window =
       reader.is_null("sliding_window") ? 0 : reader.size_or("sliding_window", 4096);
-  read_windows(reader, window, 0, config);
+  read_windows(
+      reader, window, [](std::int64_t) { return true; }, config);
   return config;
 }
 

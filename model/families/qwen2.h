@@ -24,8 +24,10 @@ inline DecoderConfig read_qwen2_config(const ConfigReader& reader) {
   config.rope = read_rope(reader, config.head_dim, config.max_positions);
   const bool slides =
       reader.flag_or("use_sliding_window", false) && !reader.is_null("sliding_window");
-  read_windows(reader, slides ? reader.size_or("sliding_window", 4096) : 0,
-               reader.whole_or("max_window_layers", 28), config);
+  const std::int64_t first = reader.whole_or("max_window_layers", 28);
+  read_windows(
+      reader, slides ? reader.size_or("sliding_window", 4096) : 0,
+      [=](std::int64_t layer) { return layer >= first; }, config);
   return config;
 }
 

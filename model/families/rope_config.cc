@@ -114,46 +114,107 @@ void check_whole_heads(const ConfigReader& reader, const ConfigReader& inner, Ty
                 ": heads of this family turn whole; leave the key out (value ", share, ")");
 }
 
+// One set of parameters.
+struct Parameters {
+  const ConfigReader& file;
+  const ConfigReader* set = nullptr;  // null: the file has none
+  bool of_layer_type = false;
+};
+
+constexpr const char* kOriginal = "original_max_position_embeddings";
+
+RopeConfig read_parameters(const Parameters& from, double theta, std::int64_t head_dim,
+                           std::int64_t max_positions, const RopeDefaults& defaults) {
+  RopeConfig rope;
+  rope.theta = theta;
+  rope.rotary_dim = read_rotary_dim(from.file, from.set, head_dim, defaults);
+  if (from.set == nullptr) return rope;
+  const ConfigReader& set = *from.set;
+  rope.theta = set.positive_or("rope_theta", theta);
+  rope.type = read_type(set, defaults);
+  check_whole_heads(from.file, set, rope.type, defaults);
+  const bool trained =
+      rope.type == Type::kLlama3 || rope.type == Type::kYarn || rope.type == Type::kLongrope;
+  if (trained) {
+    const std::int64_t own = set.size_or(kOriginal, max_positions);
+    const std::int64_t wanted = defaults.original_positions > 0 ? defaults.original_positions : own;
+    // A value beside the object overrides the one inside it (standardize_rope_params).
+    rope.original_max_position_embeddings =
+        from.of_layer_type ? own : from.file.size_or(kOriginal, wanted);
+  }
+  if (defaults.scales_queries) {
+    rope.query_beta = set.positive("llama_4_scaling_beta");
+    if (!trained) rope.original_max_position_embeddings = set.size(kOriginal);
+  }
+  switch (rope.type) {
+    case Type::kNone:
+    case Type::kDefault: break;
+    case Type::kLinear: rope.factor = set.positive("factor"); break;
+    case Type::kLlama3: read_llama3(set, rope); break;
+    case Type::kYarn: read_yarn(set, max_positions, rope); break;
+    case Type::kLongrope: read_longrope(set, max_positions, rope); break;
+  }
+  return rope;
+}
+
+constexpr const char* kFull = "full_attention";
+constexpr const char* kSliding = "sliding_attention";
+
+void refuse_layer_types(const ConfigReader& set) {
+  for (const char* layer_type : {kFull, kSliding}) {
+    FM_USER_CHECK(!set.has(layer_type), set.where(layer_type),
+                  ": parameters per layer type are not supported here; give one set");
+  }
+}
+
+bool has_set(const ConfigReader& reader, const char* key) {
+  return reader.has(key) && !reader.inner(key).empty();
+}
+
 }  // namespace
 
 // transformers 5 writes rope_parameters, earlier versions rope_theta and rope_scaling. Where both
 // objects are present, rope_scaling alone counts unless it is empty (convert_rope_params_to_dict).
 RopeConfig read_rope(const ConfigReader& reader, std::int64_t head_dim, std::int64_t max_positions,
                      const RopeDefaults& defaults) {
-  const bool scaling_rules = reader.has("rope_scaling") && !reader.inner("rope_scaling").empty();
-  const char* key = scaling_rules ? "rope_scaling" : "rope_parameters";
-  const ConfigReader inner = reader.has(key) ? reader.inner(key) : reader;
-  for (const char* layer_type : {"full_attention", "sliding_attention"}) {
-    FM_USER_CHECK(!reader.has(key) || !inner.has(layer_type), inner.where(layer_type),
-                  ": parameters per layer type are not supported; give one set");
-  }
-  RopeConfig rope;
-  rope.theta = reader.positive_or(defaults.theta_key, rope.theta);
-  if (reader.has(key)) rope.theta = inner.positive_or("rope_theta", rope.theta);
-  rope.rotary_dim = read_rotary_dim(reader, reader.has(key) ? &inner : nullptr, head_dim, defaults);
-  if (!reader.has(key)) return rope;
+  const char* key = has_set(reader, "rope_scaling") ? "rope_scaling" : "rope_parameters";
+  const double theta = reader.positive_or(defaults.theta_key, defaults.theta);
+  if (!reader.has(key)) return read_parameters({reader}, theta, head_dim, max_positions, defaults);
+  const ConfigReader set = reader.inner(key);
+  refuse_layer_types(set);
+  return read_parameters({reader, &set}, theta, head_dim, max_positions, defaults);
+}
 
-  rope.type = read_type(inner, defaults);
-  check_whole_heads(reader, inner, rope.type, defaults);
-  const bool trained =
-      rope.type == Type::kLlama3 || rope.type == Type::kYarn || rope.type == Type::kLongrope;
-  if (trained) {
-    // A value beside the object overrides the one inside it (standardize_rope_params).
-    const char* original = "original_max_position_embeddings";
-    rope.original_max_position_embeddings =
-        defaults.original_positions > 0
-            ? reader.size_or(original, defaults.original_positions)
-            : reader.size_or(original, inner.size_or(original, max_positions));
+LayerRopes read_layer_ropes(const ConfigReader& reader, std::int64_t head_dim,
+                            std::int64_t max_positions, const LayerRopeDefaults& defaults) {
+  const auto read = [&](const ConfigReader* set, double theta) {
+    return read_parameters({reader, set, true}, theta, head_dim, max_positions, {});
+  };
+  const double full = reader.positive_or("rope_theta", defaults.full_theta);
+  const double sliding = defaults.sliding_key == nullptr
+                             ? defaults.sliding_theta
+                             : reader.positive_or(defaults.sliding_key, defaults.sliding_theta);
+  const bool scaled = has_set(reader, "rope_scaling");
+  if (!has_set(reader, "rope_parameters")) {
+    if (!scaled) return {read(nullptr, full), read(nullptr, sliding)};
+    const ConfigReader set = reader.inner("rope_scaling");
+    refuse_layer_types(set);
+    return {read(&set, full), read(nullptr, sliding)};
   }
-  switch (rope.type) {
-    case Type::kNone:
-    case Type::kDefault: break;
-    case Type::kLinear: rope.factor = inner.positive("factor"); break;
-    case Type::kLlama3: read_llama3(inner, rope); break;
-    case Type::kYarn: read_yarn(inner, max_positions, rope); break;
-    case Type::kLongrope: read_longrope(inner, max_positions, rope); break;
+  FM_USER_CHECK(!scaled, reader.where("rope_scaling"),
+                ": may not stand beside rope_parameters; leave out one of them");
+  const ConfigReader sets = reader.inner("rope_parameters");
+  for (const char* flat : {"rope_type", "type", "rope_theta", "factor"}) {
+    FM_USER_CHECK(!sets.has(flat), sets.where(flat),
+                  ": parameters stand per layer type here; move "
+                  "them into \"full_attention\" and \"sliding_attention\"");
   }
-  return rope;
+  const auto of_type = [&](const char* layer_type, double theta) {
+    if (!sets.has(layer_type)) return read(nullptr, theta);
+    const ConfigReader set = sets.inner(layer_type);
+    return read(&set, theta);
+  };
+  return {of_type(kFull, full), of_type(kSliding, sliding)};
 }
 
 const char* name_of(RopeConfig::Type type) {

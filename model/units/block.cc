@@ -146,10 +146,12 @@ void Block<T>::project_qkv(const Pass& pass, const T* input_BTD) const {
   const std::int64_t d = config_.head_dim;
   T* const qkv = pass.work.arena.template take<T>(pass.tokens() * at_.qkv.out);
   pass.products.forward(at_.qkv, input_BTD, qkv);
-  const kernels::RowShape heads{pass.tokens() * config_.heads, d};
-  kernels::copy_rows<T>(pass.work, heads, {qkv, 3 * d}, {q_BTHd, d});
-  kernels::copy_rows<T>(pass.work, heads, {qkv + d, 3 * d}, {k_BTKd, d});
-  kernels::copy_rows<T>(pass.work, heads, {qkv + 2 * d, 3 * d}, {kept.v_BTKd, d});
+  const std::int64_t q = d * (config_.heads / config_.kv_heads);  // of the queries of a group
+  const std::int64_t all = q + 2 * d;
+  const std::int64_t groups = pass.tokens() * config_.kv_heads;
+  kernels::copy_rows<T>(pass.work, {groups, q}, {qkv, all}, {q_BTHd, q});
+  kernels::copy_rows<T>(pass.work, {groups, d}, {qkv + q, all}, {k_BTKd, d});
+  kernels::copy_rows<T>(pass.work, {groups, d}, {qkv + q + d, all}, {kept.v_BTKd, d});
 }
 
 template <class T>
@@ -173,7 +175,7 @@ void Block<T>::norm_queries_and_keys(const Pass& pass) const {
 template <class T>
 void Block<T>::apply_rope(const core::Work& work, RopeDirection direction, const UnitInput& input,
                           T* q_BTHd, T* k_BTKd) const {
-  if (config_.rope.type == RopeConfig::Type::kNone) return;
+  if (rope_ == nullptr) return;
   for_every_run(input, [&](const DocumentRun& run) {
     const kernels::RopeTable table = rope_->get(work, run.length).from(run.position);
     T* const q = q_BTHd + run.first * config_.q_width();
@@ -181,11 +183,26 @@ void Block<T>::apply_rope(const core::Work& work, RopeDirection direction, const
     if (direction == RopeDirection::kForward) {
       kernels::rope(work, table, run.shape, config_.heads, q);
       kernels::rope(work, table, run.shape, config_.kv_heads, k);
+      scale_queries(work, run.shape, run.position, q);
     } else {
+      scale_queries(work, run.shape, run.position, q);
       kernels::rope_inverse(work, table, run.shape, config_.heads, q);
       kernels::rope_inverse(work, table, run.shape, config_.kv_heads, k);
     }
   });
+}
+
+template <class T>
+void Block<T>::scale_queries(const core::Work& work, core::BatchShape shape, std::int64_t position,
+                             T* q_BTHd) const {
+  const std::int64_t Q = config_.q_width();
+  rope_->for_every_scale(position, shape.seq_len,
+                         [&](std::int64_t first, std::int64_t count, float factor) {
+                           for (std::int64_t b = 0; b < shape.batch; ++b) {
+                             T* const rows = q_BTHd + (b * shape.seq_len + first) * Q;
+                             kernels::scale(work, count * Q, factor, rows);
+                           }
+                         });
 }
 
 template <class T>
@@ -214,11 +231,11 @@ template <class T>
 void Block<T>::add_to_residual(const Pass& pass, DropPlace place, const T* x, T* y_BTD,
                                T* free_BTD) const {
   const Projection& projection = place == DropPlace::kAttentionOutput ? at_.out : at_.down;
-  if (y_BTD == nullptr || !drops_residual(pass.input)) {
+  if (y_BTD == nullptr || !changes_residual(pass.input)) {
     return pass.products.forward(projection, x, y_BTD, Beta::kOne);
   }
   pass.products.forward(projection, x, free_BTD);
-  drop_residual(pass, place, free_BTD);
+  change_residual(pass, place, free_BTD);
   kernels::add_bias(pass.work, {1, pass.own.count * config_.hidden}, free_BTD, y_BTD);
 }
 
@@ -239,12 +256,6 @@ void Block<T>::mlp_down(const Pass& pass, T* y_BTD, Beta beta, T* free_BTD) cons
 }
 
 template <class T>
-void Block<T>::drop_residual(const Pass& pass, DropPlace place, T* x_BTD) const {
-  const kernels::Dropout by = dropout_at(pass.input, config_.dropout.residual, layer_, place);
-  drop(pass.work, by, pass.input, DropPart{pass.own.first, pass.own.count, config_.hidden}, x_BTD);
-}
-
-template <class T>
 const T* Block<T>::all_rows(const Pass& pass, const T* x_BTD, T* all_BTD) const {
   if (!pass.own.some()) return x_BTD;
   const std::int64_t D = config_.hidden;
@@ -254,42 +265,46 @@ const T* Block<T>::all_rows(const Pass& pass, const T* x_BTD, T* all_BTD) const 
 }
 
 template <class T>
-void Block<T>::forward_before(const Pass& pass, T* normed_BTD, T* y_BTD) const {
+void Block<T>::add_normed(const Pass& pass, DropPlace place, T* free_BTD, T* y_BTD) const {
   const kernels::RowShape rows{pass.own.count, config_.hidden};
-  const std::int64_t count = rows.rows * rows.width;
-  const Kept& kept = pass.kept;
-  kernels::copy(pass.work, count, pass.x_BTD, kept.x_mid_BTD);
-  add_to_residual(pass, DropPlace::kAttentionOutput, kept.attended_BTHd, kept.x_mid_BTD,
-                  normed_BTD);
-  norm_rows(pass.work, norm_, rows, kept.x_mid_BTD, kept.rows2);
+  const bool first = place == DropPlace::kAttentionOutput;
+  const T* const x_BTD = first ? pass.kept.attention_BTD : pass.kept.mlp_BTD;
+  const NormRows& kept = first ? pass.kept.after1 : pass.kept.after2;
+  norm_rows(pass.work, norm_, rows, x_BTD, kept);
+  if (y_BTD == nullptr) return;
   norm_apply<T>(pass.work, norm_, rows,
-                {kept.x_mid_BTD, weights_of(pass.weights, at_.norm2), kept.rows2,
-                 pass.own_rows(normed_BTD, rows.width)});
-  pass.gather(normed_BTD, rows.width);
-  mlp_up(pass, normed_BTD);
-  if (y_BTD != nullptr) kernels::copy(pass.work, count, kept.x_mid_BTD, y_BTD);
-  mlp_down(pass, y_BTD, Beta::kOne, normed_BTD);
+                {x_BTD, weights_of(pass.weights, first ? at_.after1 : at_.after2), kept, free_BTD});
+  if (changes_residual(pass.input)) change_residual(pass, place, free_BTD);
+  kernels::add_bias(pass.work, {1, rows.rows * rows.width}, free_BTD, y_BTD);
 }
 
 template <class T>
-void Block<T>::forward_after(const Pass& pass, T* normed_BTD, T* y_BTD) const {
+void Block<T>::forward_sequential(const Pass& pass, T* normed_BTD, T* y_BTD) const {
   const kernels::RowShape rows{pass.own.count, config_.hidden};
   const std::int64_t count = rows.rows * rows.width;
   const Kept& kept = pass.kept;
-  pass.products.forward(at_.out, kept.attended_BTHd, kept.attention_BTD);
-  norm_rows(pass.work, norm_, rows, kept.attention_BTD, kept.rows1);
-  norm_apply<T>(pass.work, norm_, rows,
-                {kept.attention_BTD, weights_of(pass.weights, at_.norm1), kept.rows1, normed_BTD});
   kernels::copy(pass.work, count, pass.x_BTD, kept.x_mid_BTD);
-  kernels::add_bias(pass.work, {1, count}, normed_BTD, kept.x_mid_BTD);
-  mlp_up(pass, all_rows(pass, kept.x_mid_BTD, normed_BTD));
+  if (norms_after()) {
+    pass.products.forward(at_.out, kept.attended_BTHd, kept.attention_BTD);
+    add_normed(pass, DropPlace::kAttentionOutput, normed_BTD, kept.x_mid_BTD);
+  } else {
+    add_to_residual(pass, DropPlace::kAttentionOutput, kept.attended_BTHd, kept.x_mid_BTD,
+                    normed_BTD);
+  }
+  if (norms_before()) {
+    norm_rows(pass.work, norm_, rows, kept.x_mid_BTD, kept.rows2);
+    norm_apply<T>(pass.work, norm_, rows,
+                  {kept.x_mid_BTD, weights_of(pass.weights, at_.norm2), kept.rows2,
+                   pass.own_rows(normed_BTD, rows.width)});
+    pass.gather(normed_BTD, rows.width);
+    mlp_up(pass, normed_BTD);
+  } else {
+    mlp_up(pass, all_rows(pass, kept.x_mid_BTD, normed_BTD));
+  }
+  if (y_BTD != nullptr) kernels::copy(pass.work, count, kept.x_mid_BTD, y_BTD);
+  if (!norms_after()) return mlp_down(pass, y_BTD, Beta::kOne, normed_BTD);
   mlp_down(pass, kept.mlp_BTD, Beta::kZero, nullptr);
-  norm_rows(pass.work, norm_, rows, kept.mlp_BTD, kept.rows2);
-  if (y_BTD == nullptr) return;
-  norm_apply<T>(pass.work, norm_, rows,
-                {kept.mlp_BTD, weights_of(pass.weights, at_.norm2), kept.rows2, normed_BTD});
-  kernels::copy(pass.work, count, kept.x_mid_BTD, y_BTD);
-  kernels::add_bias(pass.work, {1, count}, normed_BTD, y_BTD);
+  add_normed(pass, DropPlace::kMlpOutput, normed_BTD, y_BTD);
 }
 
 // `normed_BTD`: norm1 of the input.
@@ -316,7 +331,7 @@ void Block<T>::run(const Pass& pass, T* y_BTD) const {
   T* const normed_BTD = pass.work.arena.template take<T>(pass.tokens() * rows.width);
   if (!norms_before()) {
     attend(pass, all_rows(pass, pass.x_BTD, normed_BTD));
-    forward_after(pass, normed_BTD, y_BTD);
+    forward_sequential(pass, normed_BTD, y_BTD);
     return;
   }
   norm_rows(pass.work, norm_, rows, pass.x_BTD, pass.kept.rows1);
@@ -328,7 +343,7 @@ void Block<T>::run(const Pass& pass, T* y_BTD) const {
   if (parallel()) {
     forward_parallel(pass, normed_BTD, y_BTD);
   } else {
-    forward_before(pass, normed_BTD, y_BTD);
+    forward_sequential(pass, normed_BTD, y_BTD);
   }
 }
 
@@ -381,12 +396,13 @@ void Block<T>::attend_cached(const Pass& pass) const {
     T* const k_TKd = kept.k_BTKd + row * K;
     const T* const v_TKd = kept.v_BTKd + row * K;
     const core::BatchShape shape{.batch = 1, .seq_len = each.count};
-    if (config_.rope.type != RopeConfig::Type::kNone) {
+    if (rope_ != nullptr) {
       kernels::RopeTable table = rope_->get(pass.work, each.position + each.count);
       table.cos += each.position * table.half_dim;
       table.sin += each.position * table.half_dim;
       kernels::rope(pass.work, table, shape, config_.heads, q_THd);
       kernels::rope(pass.work, table, shape, config_.kv_heads, k_TKd);
+      scale_queries(pass.work, shape, each.position, q_THd);
     }
     T* const keys = static_cast<T*>(each.cache) + each.position * K;
     kernels::copy(pass.work, each.count * K, k_TKd, keys);
@@ -431,8 +447,8 @@ UnitSizes::ToTensorPeers Block<T>::sent_to_tensor_peers(std::int64_t tokens) con
 
   // Row-parallel products. Recomputation without an output skips that of down, and that of
   // attention's output where both are added to the output directly.
-  TensorTraffic& of_attention = norms_before() && parallel() ? output : forward;
-  TensorTraffic& of_mlp = norms_before() ? output : forward;
+  TensorTraffic& of_attention = parallel() ? output : forward;
+  TensorTraffic& of_mlp = norms_after() ? forward : output;
   of_attention.sum<float>(rows, split);
   of_mlp.sum<float>(rows, split);
   // The input gradients of column-parallel products.
@@ -446,7 +462,7 @@ UnitSizes::ToTensorPeers Block<T>::sent_to_tensor_peers(std::int64_t tokens) con
     forward.gather<T>(norms * rows);
     input.gather<T>(2 * rows);
     weight.gather<T>(norms * rows);
-    for (const NormPlaceAt* norm : {&at_.norm1, &at_.norm2}) {
+    for (const NormPlaceAt* norm : {&at_.norm1, &at_.norm2, &at_.after1, &at_.after2}) {
       if (norm->weight.there()) input.sum<float>(config_.hidden);
       if (norm->bias.there()) input.sum<float>(config_.hidden);
     }

@@ -2,7 +2,8 @@
 //   Pre-norm, sequential residuals: n1 = norm1(x), n2 = norm2(x_mid),
 //     x_mid = x + Wo attention(rope(Wq n1), rope(Wk n1), Wv n1),
 //     y = x_mid + Wd h(n2), where h(n) is act(Wg n) * Wu n (gated) or act(Wu n).
-//   Post-norm: x_mid = x + norm1(attention(x)), y = x_mid + norm2(mlp(x_mid)).
+//   Post-norm: x_mid = x + after1(attention(x)), y = x_mid + after2(mlp(x_mid)); or norms on both
+//     sides.
 //   Parallel residuals: y = x + attention(n1) + mlp(norm2(x)), or mlp(n1).
 //
 // Forward saves: the statistics of the norms, q and k (after rope), v, attention output and
@@ -27,6 +28,7 @@ namespace fm::model {
 template <class T>  // element: float, core::Bf16 or core::F16
 class Block final : public Unit {
  public:
+  // `rope`: of this layer; null: it does not rotate.
   Block(const DecoderConfig& config, std::int64_t layer, const ModelChoices& choices,
         std::shared_ptr<RopeTables> rope);
 
@@ -49,7 +51,8 @@ class Block final : public Unit {
   struct Parked;  // the same
   struct Pass;    // the same: the arguments and memory of one call
 
-  bool norms_before() const { return config_.block.norm_place == NormPlace::kBefore; }
+  bool norms_before() const { return config_.block.norm_place != NormPlace::kAfter; }
+  bool norms_after() const { return config_.block.norm_place != NormPlace::kBefore; }
   bool parallel() const { return config_.block.residual != Residual::kSequential; }
   bool has_norm2() const { return config_.block.residual != Residual::kParallelOneNorm; }
   bool per_head() const { return config_.block.qkv == QkvMatrix::kPerHead; }
@@ -58,12 +61,20 @@ class Block final : public Unit {
   bool drops_residual(const UnitInput& input) const {
     return config_.dropout.residual > 0.0 && input.dropout;
   }
-  // This rank's rows of x_BTD [N, D], in place.
-  void drop_residual(const Pass& pass, DropPlace place, T* x_BTD) const;
+  // Whether what is added to the residual is not as attention and MLP made it.
+  bool changes_residual(const UnitInput& input) const {
+    return drops_residual(input) || config_.residual_scale != 1.0;
+  }
+  // Scales and drops; the same for its gradient. This rank's rows of x_BTD [N, D], in place.
+  template <class X>
+  void change_residual(const Pass& pass, DropPlace place, X* x_BTD) const;
   enum class RopeDirection : std::uint8_t { kForward, kInverse };
   // Rotates queries and keys by their positions, in place; kInverse is the backward pass.
   void apply_rope(const core::Work& work, RopeDirection direction, const UnitInput& input,
                   T* q_BTHd, T* k_BTKd) const;
+  // Multiplies queries by the factor of their positions, in place; and so their gradients.
+  void scale_queries(const core::Work& work, core::BatchShape shape, std::int64_t position,
+                     T* q_BTHd) const;
   // The shape of the rows that the norm of queries, or keys, normalizes; and the same as this
   // rank's parts of the rows of all heads.
   kernels::RowShape q_rows(std::int64_t tokens) const;
@@ -89,12 +100,13 @@ class Block final : public Unit {
   // is null, only what an adapter saves.
   void mlp_up(const Pass& pass, const T* input_BTD) const;
   void mlp_down(const Pass& pass, T* y_BTD, Beta beta, T* free_BTD) const;
-  // y_BTD += the projection of x, after dropout where that is on, for which it uses free_BTD. Where
-  // y_BTD is null, only what an adapter saves.
+  // y_BTD += the projection of x, changed as changes_residual says, for which it uses free_BTD.
+  // Where y_BTD is null, only what an adapter saves.
   void add_to_residual(const Pass& pass, DropPlace place, const T* x, T* y_BTD, T* free_BTD) const;
-  // Everything after attention: pre-norm, post-norm, and parallel residuals.
-  void forward_before(const Pass& pass, T* normed_BTD, T* y_BTD) const;
-  void forward_after(const Pass& pass, T* normed_BTD, T* y_BTD) const;
+  // y_BTD += the post-norm of x_BTD, whose statistics are kept; only these where y_BTD is null.
+  void add_normed(const Pass& pass, DropPlace place, T* free_BTD, T* y_BTD) const;
+  // Everything after attention.
+  void forward_sequential(const Pass& pass, T* normed_BTD, T* y_BTD) const;
   void forward_parallel(const Pass& pass, T* normed_BTD, T* y_BTD) const;
 
   // The gradient of what attention, or the MLP, added to the residual.
@@ -102,7 +114,8 @@ class Block final : public Unit {
   const T* dout_of_mlp(const Pass& pass) const;
   void park_norms(const Pass& pass) const;
   void clear_sums(const Pass& pass, const NormSums& sums, std::int64_t width) const;
-  void backward_norm_after(const Pass& pass, const T* dy_BTD, NormBackward<T> arrays) const;
+  void backward_norm_after(const Pass& pass, DropPlace place, const T* dy_BTD,
+                           NormBackward<T> arrays) const;
   void differentiate_mlp(const Pass& pass) const;
   // parked.dy_BTD -> parked.dgate_BTF, parked.dup_BTF, parked.dx_mid_BTD. `shared_BTD`: the
   // gradient of the output of norm1 where attention and MLP share it; else null.
@@ -130,7 +143,7 @@ class Block final : public Unit {
   std::int64_t window_;
   UnitTables tables_;
   BlockPlaces at_;
-  std::shared_ptr<RopeTables> rope_;
+  std::shared_ptr<RopeTables> rope_;  // null: this layer does not rotate
 };
 
 }  // namespace fm::model

@@ -33,7 +33,7 @@ void Block<T>::sum_norm(const Pass& pass, const NormSums& sums) const {
 
 template <class T>
 const T* Block<T>::dout_of_attention(const Pass& pass) const {
-  if (!norms_before() || drops_residual(pass.input) || splits_tokens()) {
+  if (norms_after() || changes_residual(pass.input) || splits_tokens()) {
     return pass.parked.dattention_BTD;
   }
   return parallel() ? pass.parked.dy_BTD : pass.parked.dx_mid_BTD;
@@ -41,18 +41,19 @@ const T* Block<T>::dout_of_attention(const Pass& pass) const {
 
 template <class T>
 const T* Block<T>::dout_of_mlp(const Pass& pass) const {
-  const bool as_it_is = norms_before() && !drops_residual(pass.input) && !splits_tokens();
+  const bool as_it_is = !norms_after() && !changes_residual(pass.input) && !splits_tokens();
   return as_it_is ? pass.parked.dy_BTD : pass.parked.dmlp_BTD;
 }
 
 // The backward pass of a post-norm; its dy has the model's element type.
 template <class T>
-void Block<T>::backward_norm_after(const Pass& pass, const T* dy_BTD,
+void Block<T>::backward_norm_after(const Pass& pass, DropPlace place, const T* dy_BTD,
                                    NormBackward<T> arrays) const {
   const core::Arena::Scope scope(pass.work.arena);
   const kernels::RowShape rows{pass.own.count, config_.hidden};
   float* const wide_BTD = pass.work.arena.template take<float>(rows.rows * rows.width);
   convert(pass.work, rows.rows * rows.width, dy_BTD, wide_BTD);
+  if (changes_residual(pass.input)) change_residual(pass, place, wide_BTD);
   clear_sums(pass, arrays.sums, rows.width);
   arrays.dy = wide_BTD;
   norm_backward(pass.work, norm_, rows, arrays);
@@ -91,17 +92,17 @@ void Block<T>::backward_mlp(const Pass& pass, float* shared_BTD) const {
   const std::int64_t count = rows.rows * rows.width;
   const Kept& kept = pass.kept;
   const Parked& parked = pass.parked;
-  if (!norms_before()) {
-    backward_norm_after(pass, parked.dy_BTD,
+  if (norms_after()) {
+    backward_norm_after(pass, DropPlace::kMlpOutput, parked.dy_BTD,
                         {.x = kept.mlp_BTD,
-                         .weights = weights_of(pass.weights, at_.norm2),
-                         .kept = kept.rows2,
+                         .weights = weights_of(pass.weights, at_.after2),
+                         .kept = kept.after2,
                          .dx = pass.own_rows(parked.dmlp_BTD, rows.width),
-                         .sums = parked.norm2});
-  } else if (drops_residual(pass.input) || splits_tokens()) {
+                         .sums = parked.after2});
+  } else if (changes_residual(pass.input) || splits_tokens()) {
     T* const own_BTD = pass.own_rows(parked.dmlp_BTD, rows.width);
     kernels::copy(pass.work, count, parked.dy_BTD, own_BTD);
-    drop_residual(pass, DropPlace::kMlpOutput, own_BTD);
+    change_residual(pass, DropPlace::kMlpOutput, own_BTD);
   }
   if (splits_tokens()) pass.gather(parked.dmlp_BTD, rows.width);
   differentiate_mlp(pass);
@@ -210,17 +211,17 @@ void Block<T>::backward_heads(const Pass& pass) const {
   const core::Arena::Scope scope(pass.work.arena);
   const Parked& parked = pass.parked;
   T* const own_BTD = pass.own_rows(parked.dattention_BTD, config_.hidden);
-  if (!norms_before()) {
-    backward_norm_after(pass, parked.dx_mid_BTD,
+  if (norms_after()) {
+    backward_norm_after(pass, DropPlace::kAttentionOutput, parked.dx_mid_BTD,
                         {.x = pass.kept.attention_BTD,
-                         .weights = weights_of(pass.weights, at_.norm1),
-                         .kept = pass.kept.rows1,
+                         .weights = weights_of(pass.weights, at_.after1),
+                         .kept = pass.kept.after1,
                          .dx = own_BTD,
-                         .sums = parked.norm1});
-  } else if (drops_residual(pass.input) || splits_tokens()) {
+                         .sums = parked.after1});
+  } else if (changes_residual(pass.input) || splits_tokens()) {
     kernels::copy(pass.work, pass.own.count * config_.hidden,
                   parallel() ? parked.dy_BTD : parked.dx_mid_BTD, own_BTD);
-    drop_residual(pass, DropPlace::kAttentionOutput, own_BTD);
+    change_residual(pass, DropPlace::kAttentionOutput, own_BTD);
   }
   if (splits_tokens()) pass.gather(parked.dattention_BTD, config_.hidden);
   if (!per_head()) {
@@ -229,14 +230,16 @@ void Block<T>::backward_heads(const Pass& pass) const {
     return;
   }
   const std::int64_t d = config_.head_dim;
-  const kernels::RowShape heads{pass.tokens() * config_.heads, d};
-  T* const dq_BTHd = pass.work.arena.template take<T>(heads.rows * d);
-  T* const dk_BTKd = pass.work.arena.template take<T>(heads.rows * d);
-  T* const dv_BTKd = pass.work.arena.template take<T>(heads.rows * d);
+  const std::int64_t q = d * (config_.heads / config_.kv_heads);  // of the queries of a group
+  const std::int64_t all = q + 2 * d;
+  const std::int64_t groups = pass.tokens() * config_.kv_heads;
+  T* const dq_BTHd = pass.work.arena.template take<T>(groups * q);
+  T* const dk_BTKd = pass.work.arena.template take<T>(groups * d);
+  T* const dv_BTKd = pass.work.arena.template take<T>(groups * d);
   backward_attention(pass, dq_BTHd, dk_BTKd, dv_BTKd);
-  kernels::copy_rows<T>(pass.work, heads, {dq_BTHd, d}, {parked.dqkv, 3 * d});
-  kernels::copy_rows<T>(pass.work, heads, {dk_BTKd, d}, {parked.dqkv + d, 3 * d});
-  kernels::copy_rows<T>(pass.work, heads, {dv_BTKd, d}, {parked.dqkv + 2 * d, 3 * d});
+  kernels::copy_rows<T>(pass.work, {groups, q}, {dq_BTHd, q}, {parked.dqkv, all});
+  kernels::copy_rows<T>(pass.work, {groups, d}, {dk_BTKd, d}, {parked.dqkv + q, all});
+  kernels::copy_rows<T>(pass.work, {groups, d}, {dv_BTKd, d}, {parked.dqkv + q + d, all});
 }
 
 template <class T>
@@ -296,7 +299,9 @@ void Block<T>::write_norms(const Pass& pass) const {
     write_vector(pass.work, width, sums.bias, to.gradients + place.bias.offset, to.write);
   };
   write(at_.norm1, pass.parked.norm1, config_.hidden);
-  if (has_norm2()) write(at_.norm2, pass.parked.norm2, config_.hidden);
+  write(at_.norm2, pass.parked.norm2, config_.hidden);
+  write(at_.after1, pass.parked.after1, config_.hidden);
+  write(at_.after2, pass.parked.after2, config_.hidden);
   if (config_.block.qk_norm == QkNorm::kNone) return;
   write(at_.q_norm, pass.parked.q_norm, q_rows(1).width);
   write(at_.k_norm, pass.parked.k_norm, k_rows(1).width);

@@ -26,7 +26,7 @@ LowRows<T> take_low_rows(const BlockPlaces& places, std::int64_t N, Carver& carv
 // of the MLP.
 template <class T>
 struct Block<T>::Kept {
-  NormRows rows1, rows2, q_rows, k_rows;
+  NormRows rows1, rows2, after1, after2, q_rows, k_rows;
   float* logsumexp;
   T *q_BTHd, *k_BTKd, *v_BTKd, *attended_BTHd, *up_BTF;
   T *x_mid_BTD = nullptr, *gate_BTF = nullptr;
@@ -42,14 +42,14 @@ struct Block<T>::Kept {
     const Norm& norm = block.norm_;
     const std::int64_t own = block.own_tokens(N).count;
     Carver carver(base);
-    rows1 = NormRows::take(norm, own, carver);
+    if (block.norms_before()) rows1 = NormRows::take(norm, own, carver);
     q_BTHd = carver.take<T>(attention.q);
     k_BTKd = carver.take<T>(attention.k);
     v_BTKd = carver.take<T>(attention.k);
     attended_BTHd = carver.take<T>(N * config.q_width());
     logsumexp = carver.take<float>(attention.logsumexp);
     if (!block.parallel()) x_mid_BTD = carver.take<T>(own * config.hidden);
-    if (block.has_norm2()) rows2 = NormRows::take(norm, own, carver);
+    if (block.norms_before() && block.has_norm2()) rows2 = NormRows::take(norm, own, carver);
     if (config.block.gated) gate_BTF = carver.take<T>(N * config.ffn);
     up_BTF = carver.take<T>(N * config.ffn);
     if (config.block.qk_norm != QkNorm::kNone) {
@@ -58,7 +58,9 @@ struct Block<T>::Kept {
       q_rows = NormRows::take(norm, block.q_rows(N).rows, carver);
       k_rows = NormRows::take(norm, block.k_rows(N).rows, carver);
     }
-    if (!block.norms_before()) {
+    if (block.norms_after()) {
+      after1 = NormRows::take(norm, own, carver);
+      after2 = NormRows::take(norm, own, carver);
       attention_BTD = carver.take<T>(own * config.hidden);
       mlp_BTD = carver.take<T>(own * config.hidden);
     }
@@ -73,8 +75,8 @@ struct Block<T>::Parked {
   T *dy_BTD, *dx_mid_BTD, *dup_BTF;
   T* dgate_BTF = nullptr;
   T *dq_BTHd = nullptr, *dk_BTKd = nullptr, *dv_BTKd = nullptr, *dqkv = nullptr;
-  T *dattention_BTD = nullptr, *dmlp_BTD = nullptr;  // before a post-norm or dropout
-  NormSums norm1, norm2, q_norm, k_norm;
+  T *dattention_BTD = nullptr, *dmlp_BTD = nullptr;  // before a post-norm or a change
+  NormSums norm1, norm2, after1, after2, q_norm, k_norm;
   LowRows<T> dlow;
   T *weight1_D = nullptr, *bias1_D = nullptr, *weight2_D = nullptr, *bias2_D = nullptr;
   core::Bytes bytes;
@@ -95,7 +97,8 @@ struct Block<T>::Parked {
       dk_BTKd = carver.take<T>(N * config.kv_width());
       dv_BTKd = carver.take<T>(N * config.kv_width());
     }
-    if (!block.norms_before() || config.dropout.residual > 0.0 || block.splits_tokens()) {
+    const bool changes = config.dropout.residual > 0.0 || config.residual_scale != 1.0;
+    if (block.norms_after() || changes || block.splits_tokens()) {
       dattention_BTD = carver.take<T>(N * D);
       dmlp_BTD = carver.take<T>(N * D);
     }
@@ -108,13 +111,17 @@ struct Block<T>::Parked {
   void take_norms(const Block& block, Carver& carver) {
     const std::int64_t D = block.config_.hidden;
     const bool biased = block.norm_.kind == NormKind::kLayer;
-    norm1 = NormSums::take(block.norm_, D, carver);
-    if (block.has_norm2()) norm2 = NormSums::take(block.norm_, D, carver);
+    if (block.norms_after()) {
+      after1 = NormSums::take(block.norm_, D, carver);
+      after2 = NormSums::take(block.norm_, D, carver);
+    }
     if (block.config_.block.qk_norm != QkNorm::kNone) {
       q_norm = NormSums::take(block.norm_, block.q_rows(1).width, carver);
       k_norm = NormSums::take(block.norm_, block.k_rows(1).width, carver);
     }
     if (!block.norms_before()) return;
+    norm1 = NormSums::take(block.norm_, D, carver);
+    if (block.has_norm2()) norm2 = NormSums::take(block.norm_, D, carver);
     weight1_D = carver.take<T>(D);
     if (biased) bias1_D = carver.take<T>(D);
     if (!block.has_norm2()) return;
@@ -173,5 +180,16 @@ struct Block<T>::Pass {
   T* own_rows(T* all_BTD, std::int64_t D) const { return all_BTD + own.first * D; }
   void gather(T* all_BTD, std::int64_t D) const { gather_tokens(work, tensor, own, D, all_BTD); }
 };
+
+template <class T>
+template <class X>
+void Block<T>::change_residual(const Pass& pass, DropPlace place, X* x_BTD) const {
+  if (config_.residual_scale != 1.0) {
+    kernels::scale(pass.work, pass.own.count * config_.hidden,
+                   static_cast<float>(config_.residual_scale), x_BTD);
+  }
+  const kernels::Dropout by = dropout_at(pass.input, config_.dropout.residual, layer_, place);
+  drop(pass.work, by, pass.input, DropPart{pass.own.first, pass.own.count, config_.hidden}, x_BTD);
+}
 
 }  // namespace fm::model

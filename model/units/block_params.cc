@@ -69,8 +69,10 @@ class Declarations {
     return widened(parts_.kv_heads, config_.head_dim, offset);
   }
   core::IndexRange columns(std::int64_t offset = 0) const { return widened(parts_.ffn, 1, offset); }
-  // Query, key and value of each head together.
-  core::IndexRange heads() const { return widened(parts_.heads, 3 * config_.head_dim, 0); }
+  // The queries, key and value of each key and value head together.
+  core::IndexRange groups() const {
+    return widened(parts_.kv_heads, (config_.heads / config_.kv_heads + 2) * config_.head_dim, 0);
+  }
 
  private:
   void add(const std::string& name, std::vector<std::int64_t> shape, ParamKind kind, int dim,
@@ -113,7 +115,7 @@ void declare_attention(const DecoderConfig& config, Declarations& out) {
                  of_outputs({out.queries(), out.keys(Q), out.keys(Q + K)}));
       break;
     case QkvMatrix::kPerHead:
-      out.matrix(names.q, D, all, block.qkv_bias, of_outputs({out.heads()}));
+      out.matrix(names.q, D, all, block.qkv_bias, of_outputs({out.groups()}));
       break;
   }
   if (block.qk_norm == QkNorm::kPerHead) {
@@ -197,14 +199,17 @@ class Finder {
 UnitTables block_tables(const DecoderConfig& config, std::int64_t layer,
                         const ModelChoices& choices) {
   Declarations out(config, layer, choices);
-  const bool norms_first = config.block.norm_place == NormPlace::kBefore;
-  if (norms_first) out.norm(config.names.norm1, config.hidden);
-  declare_attention(config, out);
-  if (!norms_first) out.norm(config.names.norm1, config.hidden);
+  const bool before = config.block.norm_place != NormPlace::kAfter;
+  const bool after = config.block.norm_place != NormPlace::kBefore;
   const bool second = config.block.residual != Residual::kParallelOneNorm;
-  if (second && norms_first) out.norm(config.names.norm2, config.hidden);
+  FM_CHECK(!after || config.block.residual == Residual::kSequential,
+           "post-norms are of blocks whose MLP follows attention");
+  if (before) out.norm(config.names.norm1, config.hidden);
+  declare_attention(config, out);
+  if (after) out.norm(config.names.norm1_after, config.hidden);
+  if (before && second) out.norm(config.names.norm2, config.hidden);
   declare_mlp(config, out);
-  if (second && !norms_first) out.norm(config.names.norm2, config.hidden);
+  if (after) out.norm(config.names.norm2_after, config.hidden);
   return out.tables(choices);
 }
 
@@ -219,8 +224,12 @@ BlockPlaces block_places(const DecoderConfig& config, std::int64_t layer, const 
   const std::int64_t F = config.ffn;
   const std::int64_t all = Q + 2 * K;
   BlockPlaces places;
-  places.norm1 = find.norm(names.norm1);
-  places.norm2 = find.norm(names.norm2);
+  if (block.norm_place != NormPlace::kAfter) {
+    places.norm1 = find.norm(names.norm1);
+    places.norm2 = find.norm(names.norm2);
+  }
+  places.after1 = find.norm(names.norm1_after);
+  places.after2 = find.norm(names.norm2_after);
   places.q_norm = find.norm(names.q_norm);
   places.k_norm = find.norm(names.k_norm);
   switch (block.qkv) {

@@ -16,9 +16,9 @@ struct NormPlaceAt {
 };
 
 struct BlockPlaces {
-  NormPlaceAt norm1, norm2, q_norm, k_norm;  // where the block has them
-  Projection qkv;                            // QkvMatrix::kPerHead
-  Projection q, k, v;                        // else
+  NormPlaceAt norm1, norm2, after1, after2, q_norm, k_norm;  // where the block has them
+  Projection qkv;                                            // QkvMatrix::kPerHead
+  Projection q, k, v;                                        // else
   Projection out;
   Projection gate;  // where the MLP is gated
   Projection up, down;

@@ -19,13 +19,19 @@ namespace {
 template <class T>
 Model make_units(const DecoderConfig& config, const ModelChoices& choices) {
   Model model;
-  const auto rope = std::make_shared<RopeTables>(config.rope, config.head_dim);
-  model.rotary = rope->rotary();
+  const auto main = std::make_shared<RopeTables>(config.rope, config.head_dim);
+  const auto local = std::make_shared<RopeTables>(config.local_rope, config.head_dim);
+  model.rotary = main->rotary() + local->rotary();
+  const auto rope_of = [&](std::int64_t layer) -> std::shared_ptr<RopeTables> {
+    const LayerRope which = config.rope_of(layer);
+    const auto& tables = which == LayerRope::kMain ? main : local;
+    return which == LayerRope::kNone || tables->rotary() == 0 ? nullptr : tables;
+  };
   auto embedding = std::make_unique<EmbeddingUnit<T>>(config, choices);
   model.head = std::make_unique<Head<T>>(config, choices, embedding->tables());
   model.units.push_back(std::move(embedding));
   for (std::int64_t layer = 0; layer < config.layers; ++layer) {
-    model.units.push_back(std::make_unique<Block<T>>(config, layer, choices, rope));
+    model.units.push_back(std::make_unique<Block<T>>(config, layer, choices, rope_of(layer)));
   }
   return model;
 }

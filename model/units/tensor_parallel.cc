@@ -17,7 +17,9 @@ core::IndexRange shared_part(std::int64_t size, core::Share share) {
 
 bool shares_heads(const DecoderConfig& config, std::int64_t ranks) {
   const std::int64_t kv_heads = config.kv_heads;
-  return config.heads % ranks == 0 && (kv_heads % ranks == 0 || ranks % kv_heads == 0);
+  // One matrix has the queries of a head beside it, which stay together.
+  const bool copies = config.block.qkv != QkvMatrix::kPerHead && ranks % kv_heads == 0;
+  return config.heads % ranks == 0 && (kv_heads % ranks == 0 || copies);
 }
 
 std::vector<std::string> fitting_sizes(const DecoderConfig& config) {

@@ -144,10 +144,14 @@ TEST_P(SequenceFamilies, GradientsAreThoseOfOneRank) {
   const UnequalRows rows;
   TrainOptions options = gradient_options("/fm_sequence_families");
   options.model_config = testing::TempDir() + "/fm_sequence_families/" + GetParam().name + ".json";
+  // These two refuse dropout of what attention and MLP add.
+  const std::string& name = GetParam().name;
+  const bool drops = !name.starts_with("Falcon") && !name.starts_with("Stablelm");
   std::ofstream(options.model_config)
       << GetParam().text.substr(0, GetParam().text.rfind('}'))
-      << R"(, "attn_pdrop": 0.1, "resid_pdrop": 0.2, "embd_pdrop": 0.3,
-              "attention_dropout": 0.1, "hidden_dropout": 0.2})";
+      << (drops ? R"(, "attn_pdrop": 0.1, "resid_pdrop": 0.2, "embd_pdrop": 0.3,
+              "attention_dropout": 0.1, "hidden_dropout": 0.2})"
+                : "}");
   for (const bool apart : {false, true}) {
     options.document_attention = apart;
     const RunTrace alone = run_small(options, 1, 1, &rows);

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "core/philox.h"
+#include "model/attention/rope_frequencies.h"
 #include "tests/kernels/dropout_mask.h"
 
 namespace fm::model {
@@ -40,8 +41,8 @@ struct DecoderTwin::Heads {
   at::Tensor q, k, v;
 };
 
-DecoderTwin::DecoderTwin(const DecoderConfig& config, std::vector<float> inv_freq)
-    : config_(config), inv_freq_(std::move(inv_freq)), leaves_(std::make_unique<Leaves>()) {}
+DecoderTwin::DecoderTwin(const DecoderConfig& config, std::int64_t row)
+    : config_(config), row_(row), leaves_(std::make_unique<Leaves>()) {}
 
 DecoderTwin::DecoderTwin(DecoderTwin&&) noexcept = default;
 DecoderTwin::~DecoderTwin() = default;
@@ -78,10 +79,11 @@ at::Tensor DecoderTwin::dropped(const at::Tensor& x, double probability, std::in
 
 at::Tensor DecoderTwin::norm(const at::Tensor& x, const std::string& name) const {
   const at::Tensor& weight = leaves_->at(name + ".weight");
-  if (config_.block.norm == NormKind::kLayer) {
+  if (centers(config_.block.norm)) {
     const at::Tensor centered = x - x.mean(-1, true);
     const at::Tensor variance = centered.pow(2).mean(-1, true);
-    return centered * (variance + config_.norm_eps).rsqrt() * weight + leaves_->at(name + ".bias");
+    const at::Tensor y = centered * (variance + config_.norm_eps).rsqrt() * weight;
+    return leaves_->has(name + ".bias") ? y + leaves_->at(name + ".bias") : y;
   }
   const at::Tensor normed = x * (x.pow(2).mean(-1, true) + config_.norm_eps).rsqrt();
   return config_.block.norm == NormKind::kRmsOnePlus ? normed * (1.0 + weight) : normed * weight;
@@ -98,18 +100,21 @@ at::Tensor DecoderTwin::linear(const at::Tensor& x, const std::string& name) con
   return y + lora_scale_ * at::matmul(low, leaves_->at(adapter + "B.weight").t());
 }
 
-at::Tensor DecoderTwin::rotate(const at::Tensor& x_BHTd) const {
-  if (config_.rope.type == RopeConfig::Type::kNone) return x_BHTd;
-  const auto half = static_cast<std::int64_t>(inv_freq_.size());
+at::Tensor DecoderTwin::rotate(std::int64_t layer, const at::Tensor& x_BHTd) const {
+  const LayerRope which = config_.rope_of(layer);
+  const RopeConfig& rope = which == LayerRope::kLocal ? config_.local_rope : config_.rope;
+  if (which == LayerRope::kNone || rope.type == RopeConfig::Type::kNone) return x_BHTd;
+  const std::vector<float> inv_freq = rope_frequencies(rope, config_.head_dim, row_);
+  const auto half = static_cast<std::int64_t>(inv_freq.size());
   const at::Tensor positions = at::arange(x_BHTd.size(2), at::kDouble).unsqueeze(1);
   // The angle is a product of fp32 numbers rounded to fp32, as in transformers.
   const at::Tensor angle =
-      (positions * tensor_of(inv_freq_.data(), {half})).to(at::kFloat).to(at::kDouble);
-  const at::Tensor cos = angle.cos() * config_.rope.attention_factor;
-  const at::Tensor sin = angle.sin() * config_.rope.attention_factor;
+      (positions * tensor_of(inv_freq.data(), {half})).to(at::kFloat).to(at::kDouble);
+  const at::Tensor cos = angle.cos() * rope.attention_factor;
+  const at::Tensor sin = angle.sin() * rope.attention_factor;
   const at::Tensor turning = x_BHTd.slice(3, 0, 2 * half);
   const at::Tensor rest = x_BHTd.slice(3, 2 * half);
-  if (config_.rope.pairs == RopeConfig::Pairs::kNeighbours) {
+  if (rope.pairs == RopeConfig::Pairs::kNeighbours) {
     const at::Tensor pairs = turning.unflatten(3, {half, 2});
     const at::Tensor x = pairs.select(4, 0);
     const at::Tensor y = pairs.select(4, 1);
@@ -119,6 +124,18 @@ at::Tensor DecoderTwin::rotate(const at::Tensor& x_BHTd) const {
   const at::Tensor x = turning.slice(3, 0, half);
   const at::Tensor y = turning.slice(3, half);
   return at::cat({x * cos - y * sin, y * cos + x * sin, rest}, 3);
+}
+
+at::Tensor DecoderTwin::scale_queries(const at::Tensor& q_BHTd) const {
+  const RopeConfig& rope = config_.rope;
+  if (rope.query_beta == 0.0) return q_BHTd;
+  const at::Tensor positions = at::arange(q_BHTd.size(2), at::kDouble).unsqueeze(1);
+  const auto original = static_cast<double>(rope.original_max_position_embeddings);
+  return q_BHTd * (1.0 + rope.query_beta * (1.0 + (positions / original).floor()).log());
+}
+
+at::Tensor DecoderTwin::capped(const at::Tensor& x, double cap) const {
+  return cap == 0.0 ? x : cap * (x / cap).tanh();
 }
 
 at::Tensor DecoderTwin::embed(const UnitInput& input) const {
@@ -133,7 +150,8 @@ at::Tensor DecoderTwin::embed(const UnitInput& input) const {
   return dropped(x, config_.dropout.embedding, 0, config_.hidden);
 }
 
-DecoderTwin::Heads DecoderTwin::heads(const std::string& prefix, const at::Tensor& x) const {
+DecoderTwin::Heads DecoderTwin::heads(std::int64_t layer, const at::Tensor& x) const {
+  const std::string prefix = prefix_of(layer);
   const ModuleNames& names = config_.names;
   const std::int64_t B = x.size(0);
   const std::int64_t T = x.size(1);
@@ -154,23 +172,30 @@ DecoderTwin::Heads DecoderTwin::heads(const std::string& prefix, const at::Tenso
       break;
     }
     case QkvMatrix::kPerHead: {
-      const at::Tensor all = linear(x, prefix + names.q).reshape({B, T, config_.heads, 3, d});
-      q = all.select(3, 0).flatten(2);
-      k = all.select(3, 1).flatten(2);
-      v = all.select(3, 2).flatten(2);
+      const std::int64_t group = config_.heads / config_.kv_heads;
+      const at::Tensor all =
+          linear(x, prefix + names.q).reshape({B, T, config_.kv_heads, group + 2, d});
+      q = all.slice(3, 0, group).flatten(2);
+      k = all.select(3, group).flatten(2);
+      v = all.select(3, group + 1).flatten(2);
       break;
     }
   }
+  Heads out = {split(q), split(k), split(v)};
   switch (config_.block.qk_norm) {
-    case QkNorm::kNone: return {rotate(split(q)), rotate(split(k)), split(v)};
+    case QkNorm::kNone: break;
     case QkNorm::kAllHeads:
-      return {rotate(split(norm(q, prefix + names.q_norm))),
-              rotate(split(norm(k, prefix + names.k_norm))), split(v)};
+      out.q = split(norm(q, prefix + names.q_norm));
+      out.k = split(norm(k, prefix + names.k_norm));
+      break;
     case QkNorm::kPerHead:
-      return {rotate(norm(split(q), prefix + names.q_norm)),
-              rotate(norm(split(k), prefix + names.k_norm)), split(v)};
+      out.q = norm(out.q, prefix + names.q_norm);
+      out.k = norm(out.k, prefix + names.k_norm);
+      break;
   }
-  return {};
+  out.q = scale_queries(rotate(layer, out.q));
+  out.k = rotate(layer, out.k);
+  return out;
 }
 
 at::Tensor DecoderTwin::attention(std::int64_t layer, const at::Tensor& x) const {
@@ -178,13 +203,17 @@ at::Tensor DecoderTwin::attention(std::int64_t layer, const at::Tensor& x) const
   const std::int64_t B = x.size(0);
   const std::int64_t T = x.size(1);
   const std::int64_t group = config_.heads / config_.kv_heads;
-  const Heads at = heads(prefix, x);
+  const Heads at = heads(layer, x);
   at::Tensor hidden = at::ones({T, T}, at::kBool).triu(1);
   const std::int64_t window =
       config_.windows.empty() ? 0 : config_.windows[static_cast<std::size_t>(layer)];
   if (window > 0) hidden = hidden.logical_or(at::ones({T, T}, at::kBool).tril(-window));
-  const at::Tensor scores = at::matmul(at.q, at.k.repeat_interleave(group, 1).transpose(2, 3)) /
-                            std::sqrt(static_cast<double>(config_.head_dim));
+  const double scale = config_.attention_scale > 0.0
+                           ? config_.attention_scale
+                           : 1.0 / std::sqrt(static_cast<double>(config_.head_dim));
+  const at::Tensor scores =
+      capped(at::matmul(at.q, at.k.repeat_interleave(group, 1).transpose(2, 3)) * scale,
+             config_.attention_softcap);
   const at::Tensor weights =
       scores.masked_fill(hidden, -std::numeric_limits<double>::infinity()).softmax(-1);
   const at::Tensor seen =
@@ -223,24 +252,27 @@ std::string DecoderTwin::prefix_of(std::int64_t layer) const {
 
 at::Tensor DecoderTwin::block(std::int64_t layer, const at::Tensor& x) const {
   const std::string prefix = prefix_of(layer);
-  const std::string norm1 = prefix + config_.names.norm1;
-  const std::string norm2 = prefix + config_.names.norm2;
-  if (config_.block.norm_place == NormPlace::kAfter) {
-    const at::Tensor middle = x + norm(attention(layer, x), norm1);
-    return middle + norm(mlp(prefix, middle), norm2);
-  }
-  const at::Tensor normed = norm(x, norm1);
-  const auto drop = [&](const at::Tensor& y, std::int64_t place) {
-    return dropped(y, config_.dropout.residual, 4 * layer + place, config_.hidden);
+  const ModuleNames& names = config_.names;
+  const NormPlace place = config_.block.norm_place;
+  const auto before = [&](const at::Tensor& y, const std::string& name) {
+    return place == NormPlace::kAfter ? y : norm(y, prefix + name);
   };
-  const at::Tensor attended = drop(attention(layer, normed), 2);
+  const auto added = [&](const at::Tensor& y, const std::string& name, std::int64_t where) {
+    const at::Tensor normed = place == NormPlace::kBefore ? y : norm(y, prefix + name);
+    return dropped(normed * config_.residual_scale, config_.dropout.residual, 4 * layer + where,
+                   config_.hidden);
+  };
+  const at::Tensor normed = before(x, names.norm1);
+  const at::Tensor attended = added(attention(layer, normed), names.norm1_after, 2);
   switch (config_.block.residual) {
-    case Residual::kParallel: return x + attended + drop(mlp(prefix, norm(x, norm2)), 3);
-    case Residual::kParallelOneNorm: return x + attended + drop(mlp(prefix, normed), 3);
+    case Residual::kParallel:
+      return x + attended + added(mlp(prefix, before(x, names.norm2)), names.norm2_after, 3);
+    case Residual::kParallelOneNorm:
+      return x + attended + added(mlp(prefix, normed), names.norm2_after, 3);
     case Residual::kSequential: break;
   }
   const at::Tensor middle = x + attended;
-  return middle + drop(mlp(prefix, norm(middle, norm2)), 3);
+  return middle + added(mlp(prefix, before(middle, names.norm2)), names.norm2_after, 3);
 }
 
 at::Tensor DecoderTwin::logits(const at::Tensor& x_BTD) const {
@@ -248,7 +280,8 @@ at::Tensor DecoderTwin::logits(const at::Tensor& x_BTD) const {
   const std::string matrix = config_.tied ? names.base + names.embedding : names.head;
   const at::Tensor y =
       at::matmul(norm(x_BTD, names.base + names.final_norm), leaves_->at(matrix + ".weight").t());
-  return config_.head_bias ? y + leaves_->at(names.head + ".bias") : y;
+  const at::Tensor biased = config_.head_bias ? y + leaves_->at(names.head + ".bias") : y;
+  return capped(biased * config_.logits_scale, config_.logits_softcap);
 }
 
 at::Tensor DecoderTwin::loss_sum(const UnitInput& input, const at::Tensor& x_BTD) const {

@@ -17,8 +17,9 @@ namespace fm::model {
 
 class DecoderTwin {
  public:
-  // inv_freq is given by the caller: RoPE frequencies have a test of their own.
-  DecoderTwin(const DecoderConfig& config, std::vector<float> inv_freq);
+  // For rows of `row` tokens. Takes RoPE frequencies from the code under test: these have a test of
+  // their own.
+  DecoderTwin(const DecoderConfig& config, std::int64_t row);
   DecoderTwin(DecoderTwin&&) noexcept;
   ~DecoderTwin();
 
@@ -48,15 +49,17 @@ class DecoderTwin {
                      std::int64_t stride) const;
   at::Tensor norm(const at::Tensor& x, const std::string& name) const;
   at::Tensor linear(const at::Tensor& x, const std::string& name) const;
-  Heads heads(const std::string& prefix, const at::Tensor& x) const;
+  Heads heads(std::int64_t layer, const at::Tensor& x) const;
   at::Tensor attention(std::int64_t layer, const at::Tensor& x) const;
   at::Tensor activate(const at::Tensor& x) const;
   at::Tensor mlp(const std::string& prefix, const at::Tensor& x) const;
-  at::Tensor rotate(const at::Tensor& x_BHTd) const;
+  at::Tensor rotate(std::int64_t layer, const at::Tensor& x_BHTd) const;
+  at::Tensor scale_queries(const at::Tensor& q_BHTd) const;
+  at::Tensor capped(const at::Tensor& x, double cap) const;
 
   DecoderConfig config_;
   double lora_scale_ = 1.0;
-  std::vector<float> inv_freq_;
+  std::int64_t row_;
   std::optional<StepDropout> step_;
   std::unique_ptr<Leaves> leaves_;
 };

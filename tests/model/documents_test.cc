@@ -91,7 +91,7 @@ Outcome one_by_one_in_fp64(const DecoderConfig& config, UnitRun& rows) {
   Outcome sum;
   const Model& model = rows.model();
   for_every_document([&](std::int64_t length, std::int64_t first) {
-    DecoderTwin twin(config, rope_frequencies(config.rope, config.head_dim, length));
+    DecoderTwin twin(config, length);
     for (int unit = 0; unit < model.unit_count(); ++unit) {
       twin.add_leaves(model.table(unit), static_cast<const float*>(rows.weights(unit)));
     }

@@ -38,7 +38,7 @@ class Lora : public testing::TestWithParam<FamilyJson> {};
 TEST_P(Lora, EveryGradientEqualsTheAutogradTwin) {
   const DecoderConfig config = config_of(GetParam());
   UnitRun run(config, kShape, all_linear());
-  DecoderTwin twin(config, rope_frequencies(config.rope, config.head_dim, kShape.seq_len));
+  DecoderTwin twin(config, kShape.seq_len);
   twin.set_lora_scale(kScale);
   for (int unit = 0; unit < run.model().unit_count(); ++unit) {
     const core::ParamTable& table = run.model().table(unit);

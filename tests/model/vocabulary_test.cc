@@ -38,7 +38,7 @@ TEST(Head, LabelOutsideTheVocabularyIsADefect) {
   }
   run.labels_BT().back() = 776;
   const int head = run.model().head_unit();
-  DecoderTwin twin(config, rope_frequencies(config.rope, config.head_dim, kShape.seq_len));
+  DecoderTwin twin(config, kShape.seq_len);
   const core::ParamTable& table = run.model().table(head);
   twin.add_leaves(table, run.values(run.weights(head), table.elements().count()).data());
   for (int unit = 0; unit < head; ++unit) run.forward(unit);

@@ -100,6 +100,21 @@ def family(name, *more, **shape):
     return dataclasses.replace(ODD, layers=3, family=name, more=more, **shape)
 
 
+def share(factor):
+    return (("rope_type", "default"), ("rope_theta", 10000.0), ("partial_rotary_factor", factor))
+
+
+def per_type(full):
+    sliding = {"rope_type": "default", "rope_theta": 100.0}
+    return (("sliding_attention", sliding), ("full_attention", dict(full)))
+
+
+LINEAR = (("rope_type", "linear"), ("rope_theta", 1000000.0), ("factor", 8.0))
+ALTERNATING = (
+    ("sliding_window", 7),
+    ("layer_types", ["sliding_attention", "full_attention", "sliding_attention"]),
+)
+
 # One shape per family and what its blocks can be made of.
 FAMILIES = {
     "llama_biases": family(
@@ -130,6 +145,54 @@ FAMILIES = {
         rope=LINEAR_OF_HALF,
     ),
     "gptj": family("gptj", ("rotary_dim", 6)),
+    # Caps that scores and logits of these weights reach.
+    "gemma2": family(
+        "gemma2",
+        ("query_pre_attn_scalar", 20),
+        ("sliding_window", 7),
+        ("attn_logit_softcapping", 0.1),
+        ("final_logit_softcapping", 0.5),
+        head_dim=24,
+        tied=True,
+        pad=0,
+    ),
+    "gemma3": family(
+        "gemma3_text",
+        ("query_pre_attn_scalar", 20),
+        *ALTERNATING,
+        head_dim=24,
+        tied=True,
+        pad=0,
+        rope=per_type(LINEAR),
+    ),
+    "olmo3": family("olmo3", *ALTERNATING, rope=per_type(YARN)),
+    "smollm3": family(
+        "smollm3",
+        ("no_rope_layers", [1, 0, 1]),
+        ("use_sliding_window", True),
+        ("sliding_window", 7),
+        tied=True,
+    ),
+    "granite": family(
+        "granite",
+        ("embedding_multiplier", 12.0),
+        ("logits_scaling", 0.25),
+        ("attention_multiplier", 0.5),
+        ("residual_multiplier", 0.22),
+        tied=True,
+    ),
+    "glm4": family("glm4", head_dim=24, rope=share(0.5)),
+    "seed_oss": family("seed_oss", ("attention_dropout", 0.0), ("residual_dropout", 0.0), head_dim=24),
+    "exaone4": family("exaone4", *ALTERNATING, rope=LLAMA3_ROPE),
+    "exaone4_full": family("exaone4", ("sliding_window", None), ("layer_types", ["full_attention"] * 3), tied=True),
+    "ministral3": family("ministral3", head_dim=24, rope=(*YARN, ("llama_4_scaling_beta", 0.5))),
+    "starcoder2": family("starcoder2", ("sliding_window", 11), tied=True),
+    "phi": family("phi", ("qk_layernorm", True), rope=share(0.5)),
+    "stablelm": family("stablelm", ("use_qkv_bias", True), rope=share(0.25)),
+    "stablelm_parallel": family("stablelm", ("use_parallel_residual", True), rope=share(0.25)),
+    "cohere": family("cohere", ("logit_scale", 0.25), tied=True, pad=0),
+    "falcon": family("falcon", tied=True),
+    "falcon_groups": family("falcon", ("new_decoder_architecture", True), ("bias", True)),
     "gpt2": family("gpt2", tied=True),
     "gpt2_untied": family("gpt2", ("activation_function", "relu")),
 }

@@ -5,8 +5,11 @@ import sys
 
 from transformers import CONFIG_MAPPING, GenerationConfig, PretrainedConfig
 
-FAMILIES = ["llama", "mistral", "qwen2", "qwen3", "phi3", "gemma", "olmo2", "gpt_neox", "gptj", "gpt2",
-            "qwen2_5_vl_text", "qwen3_vl_text"]
+FAMILIES = ["llama", "mistral", "qwen2", "qwen3", "phi3", "gemma", "olmo2", "gpt_neox", "gptj", "gpt2", "ministral3", "phi",
+            "gemma2", "gemma3_text", "olmo3", "smollm3", "granite", "glm4", "seed_oss", "exaone4", "starcoder2", "stablelm",
+            "cohere", "falcon", "qwen2_5_vl_text", "qwen3_vl_text"]
+# Read by __post_init__ from what is no field.
+READ = {"gemma3_text": {"rope_local_base_freq", "sliding_window_pattern"}, "falcon": {"n_embed"}}
 # What PretrainedConfig takes beside its fields (__post_init__), and writes.
 TAKEN = {"torch_dtype", "num_labels", "name_or_path", "_name_or_path", "_commit_hash", "output_attentions",
          "attn_implementation", "experts_implementation", "_attn_implementation_internal",
@@ -29,7 +32,7 @@ def known(family):
     config = CONFIG_MAPPING[family]
     generation = set(GenerationConfig._get_default_generation_params())
     return (fields(config) | set(config.attribute_map) | generation | TAKEN | EARLIER
-            | OWN_ROPE.get(family, ROPE))
+            | OWN_ROPE.get(family, ROPE) | READ.get(family, set()))
 
 
 def main():

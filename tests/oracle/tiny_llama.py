@@ -12,15 +12,20 @@ def config_of(shape, seq_len):
     if shape.family in ("gpt2", "gptj"):
         return gpt_config_of(shape, seq_len)
     rope = dict(shape.rope)
+    if shape.family == "falcon":
+        own = {"ffn_hidden_size": shape.ffn, "num_kv_heads": shape.kv_heads}
+    else:
+        own = {
+            "intermediate_size": shape.ffn,
+            "num_key_value_heads": shape.kv_heads,
+            "head_dim": shape.head_dim or shape.hidden // shape.heads,
+        }
     return transformers.AutoConfig.for_model(
         shape.family,
         vocab_size=shape.vocab,
         hidden_size=shape.hidden,
-        intermediate_size=shape.ffn,
         num_hidden_layers=shape.layers,
         num_attention_heads=shape.heads,
-        num_key_value_heads=shape.kv_heads,
-        head_dim=shape.head_dim or shape.hidden // shape.heads,
         max_position_embeddings=max(2048, seq_len),
         rms_norm_eps=1e-6,
         rope_parameters=rope,
@@ -30,6 +35,7 @@ def config_of(shape, seq_len):
         bos_token_id=None,
         eos_token_id=None,
         pad_token_id=shape.pad,
+        **own,
         **dict(shape.more),
     )
 
@@ -70,7 +76,7 @@ def load_model(folder):
     model = transformers.AutoModelForCausalLM.from_pretrained(
         folder,
         dtype=torch.float32,
-        attn_implementation="eager" if family == "gptj" else "sdpa",
+        attn_implementation="eager" if family in ("gptj", "gemma2") else "sdpa",
     )
     return model.train()
 
