@@ -41,10 +41,12 @@ std::string loss_of(const StepLine& line) {
   return line.loss ? format("loss %.4f", *line.loss) : "no loss";
 }
 
-// Small ones need more digits to be seen to grow.
+// A run that sees little of its data does not count in epochs.
 std::string epoch_of(const StepLine& line) {
-  if (line.epoch <= 0.0) return "";
-  return format(line.epoch < 0.1 ? "epoch %.2g" : "epoch %.2f", line.epoch);
+  constexpr double kLeast = 0.5;  // of the whole run
+  return line.epoch < kLeast * share_of(line) || line.epoch <= 0.0
+             ? ""
+             : format("epoch %.2f", line.epoch);
 }
 
 std::string left_of(const StepLine& line) {

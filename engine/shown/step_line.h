@@ -47,7 +47,8 @@ struct StepLine {
 
 // "step 12/100 12%  epoch 1.25  loss 5.4321 mean 5.5012  lr 3.00e-04  norm 1.23  1,234 tokens/s
 // MFU 51%  345.0 MB  38s left" in so many columns: what has no room is left out, in this order:
-// memory, the mean, the time that is left, the percents, the epoch.
+// memory, the mean, the time that is left, the percents, the epoch. A run of less than half an
+// epoch has none.
 std::string text_of(const StepLine& line, int columns = kFileColumns);
 // "  phases: forward 29%, loss 31%, backward 36%, reduce 3%; 12.3 GFLOP/s"; what is less than half
 // a percent is left out.

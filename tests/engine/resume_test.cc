@@ -116,6 +116,24 @@ TEST_F(ResumeTest, OtherRowsAreRefusedWithTheFlagsOfThoseInTheCheckpoint) {
                [&] { compare_runs(old, now); });
 }
 
+// The same text through another tokenizer, and a split that an older build took from the end.
+TEST(Resume, SaysWhatDiffersOfTheData) {
+  const auto refused = [](const std::string& saved, const std::string& now, const char* said) {
+    RunIdentity before;
+    RunIdentity after;
+    before.data = data_text(saved, "a.jsonl");
+    after.data = data_text(now, "a.jsonl");
+    expect_error(core::ExitCode::kConfigError, said, [&] { compare_runs(before, after); });
+  };
+  refused("text 12ab-34 packing=concat", "text 12ab-35 packing=concat",
+          "the tokenizer, the chat template, --text_field or --train_on_inputs differs");
+  refused("text 12ab-34 packing=concat", "text 13ab-34 packing=concat",
+          "another --output_dir (checkpoint: text 12ab-34");
+  refused("text 12ab-34 part=0-9 packing=concat",
+          "text 12ab-34 chosen=0-9 by seed=7 packing=concat",
+          "are the last documents of the files: add --shuffle_split false");
+}
+
 TEST_F(ResumeTest, RefusesAnotherKindOfOptimizer) {
   ASSERT_EQ(run(options("run", 1)), 0);
   TrainOptions other = options("run", 2);

@@ -94,8 +94,10 @@ TEST(StepLineText, SaysTheEpochAndFitsANarrowTerminal) {
             "step 12/100  epoch 1.25  loss 5.4321  lr 3.00e-04  norm 1.234  500,000 tokens/s");
   EXPECT_EQ(text_of(line, 70),
             "step 12/100  loss 5.4321  lr 3.00e-04  norm 1.234  500,000 tokens/s");
-  line.epoch = 0.00123;
-  EXPECT_NE(text_of(line, 120).find("  epoch 0.0012  "), std::string::npos);
+  line.epoch = 0.07;  // 0.58 in the end
+  EXPECT_NE(text_of(line, 120).find("  epoch 0.07  "), std::string::npos);
+  line.epoch = 0.05;
+  EXPECT_EQ(text_of(line, 120).find("epoch"), std::string::npos);
 }
 
 TEST(StepLineText, OfAnEvaluationAloneHasItsRows) {
