@@ -81,7 +81,7 @@ struct TrainOptions {
   // Regular expressions (engine/plan/trained_names.h); empty: every parameter is trained.
   std::string train, freeze;
   LoraOptions lora;
-  std::vector<std::string> data_path;  // words (data::SourceOptions)
+  std::vector<std::string> data_path, eval_data_path;  // words (data::SourceOptions)
   data::DataFormat data_format = data::DataFormat::kAuto;
   data::TokenType token_type = data::TokenType::kAuto;
   bool shuffle_windows = false;  // where documents are not known
@@ -105,8 +105,7 @@ struct TrainOptions {
   std::int64_t save_steps = 100;
   bool saves = true;  // false: neither checkpoints nor an export, but on a signal
   std::int64_t log_steps = 1;
-  bool log_phases = false;                  // with every line; else with every tenth
-  std::vector<std::string> eval_data_path;  // words, as data_path
+  bool log_phases = false;  // with every line; else with every tenth
   std::int64_t eval_steps = 100;
   std::int64_t eval_batches = 0;  // 0: the whole evaluation set once
   bool eval_only = false;         // of the weights that a run would go on with; nothing is trained

@@ -15,6 +15,8 @@ find "$stamps" -type f -mtime +30 -delete
 left_out=
 grep -q /device/cuda/ "$build/compile_commands.json" ||
   left_out='\|device/cuda\|comm/nccl\|cli/card_link'
+grep -q /open_table.cc "$build/compile_commands.json" ||
+  left_out="$left_out\|text/data/formats/open_table"
 
 sources() {
   if [ $# -gt 0 ]; then printf '%s\n' "$@"; return; fi

@@ -57,7 +57,6 @@ const Limits kLimits = {
             {"machine", {"core", "comm"}},
             {"text", {"core", "comm"}},
             {"text/jinja", {}},
-            {"text/arrow", {}},
             {"text/chat", {"text/jinja"}},
             {"text/data", {}},
             {"text/tokenizer", {}},

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "checkpoint/foreign_folder.h"
 #include "comm/agree.h"
 #include "core/check.h"
 #include "core/files/files.h"
@@ -27,6 +28,10 @@ std::int64_t number_of_host() {
 
 prepare::Recipe recipe_of(const TrainOptions& options, std::int64_t vocab) {
   const std::filesystem::path path = tokenizer_folder(options);
+  std::error_code ignored;
+  const bool there = std::filesystem::exists(path, ignored);
+  const std::string foreign = there ? "" : checkpoint::foreign_folder(path);
+  FM_DATA_CHECK(foreign.empty(), foreign);
   prepare::Recipe recipe = prepare::read_recipe(path, options.chat_template,
                                                 {.text_field = options.text_field,
                                                  .text_first = options.text_first,

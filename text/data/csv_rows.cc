@@ -31,13 +31,13 @@ class CsvRows : public RowLines {
   }
 
  private:
-  enum class State : std::uint8_t { kBegin, kPlain, kQuoted, kBehindQuote };
+  enum class ValueState : std::uint8_t { kBegin, kPlain, kQuoted, kBehindQuote };
 
   void put(char byte) {
     if (byte == '\n') ++lines_;
-    if (state_ == State::kQuoted) {
+    if (state_ == ValueState::kQuoted) {
       if (byte == '"') {
-        state_ = State::kBehindQuote;
+        state_ = ValueState::kBehindQuote;
       } else {
         field_ += byte;
       }
@@ -46,22 +46,22 @@ class CsvRows : public RowLines {
     if (byte == separator_) {
       end_field();
     } else if (byte == '\n') {
-      if (state_ == State::kPlain && field_.ends_with('\r')) field_.pop_back();
+      if (state_ == ValueState::kPlain && field_.ends_with('\r')) field_.pop_back();
       end_row();
-    } else if (byte == '"' && state_ != State::kPlain) {
-      if (state_ == State::kBehindQuote) field_ += byte;
+    } else if (byte == '"' && state_ != ValueState::kPlain) {
+      if (state_ == ValueState::kBehindQuote) field_ += byte;
       quoted_ = true;
-      state_ = State::kQuoted;
+      state_ = ValueState::kQuoted;
     } else {
       field_ += byte;
-      state_ = State::kPlain;
+      state_ = ValueState::kPlain;
     }
   }
 
   void end_field() {
     fields_.push_back(std::move(field_));
     field_.clear();
-    state_ = State::kBegin;
+    state_ = ValueState::kBegin;
   }
 
   void end_row() {
@@ -81,7 +81,7 @@ class CsvRows : public RowLines {
   }
 
   void finish() {
-    FM_DATA_CHECK(state_ != State::kQuoted, place(),
+    FM_DATA_CHECK(state_ != ValueState::kQuoted, place(),
                   ": a quoted value must end with a quote; write a quote within it twice (the row ",
                   "that begins here goes to the end of the file)");
     if (fields_.empty() && field_.empty() && !quoted_) return;
@@ -143,7 +143,7 @@ class CsvRows : public RowLines {
   char separator_;
   bool started_ = false;
   bool ended_ = false;
-  State state_ = State::kBegin;
+  ValueState state_ = ValueState::kBegin;
   bool quoted_ = false;  // a value of the row
   std::vector<std::string> header_;
   std::vector<std::string> fields_;

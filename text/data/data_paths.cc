@@ -92,7 +92,7 @@ bool is_about_data(const std::string& name) {
 // "train" of train-00000-of-00004.parquet, where the name is that of a split.
 std::string split_of(const std::string& path) {
   const std::string name = core::lower(fs::path(path).filename().string());
-  const std::string word = name.substr(0, name.find_first_of("-._"));
+  std::string word = name.substr(0, name.find_first_of("-._"));
   for (const char* const train : {"train", "training"}) {
     if (word == train) return "train";
   }

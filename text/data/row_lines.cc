@@ -57,7 +57,7 @@ class TextRows : public RowLines {
     }
     if (!ended_) return;
     const bool whole = layout_ == RowLayout::kWholeFile;
-    if (document_.size() > 0 || whole) end_document(document_);
+    if (!document_.empty() || whole) end_document(document_);
   }
 
   void end_line() {

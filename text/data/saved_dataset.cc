@@ -33,7 +33,7 @@ json read(const fs::path& path) {
 }
 
 std::string name_in(const json& value, const fs::path& path) {
-  const std::string name = value.is_string() ? value.get<std::string>() : "";
+  std::string name = value.is_string() ? value.get<std::string>() : "";
   FM_DATA_CHECK(!name.empty() && name.find('/') == name.npos && name != "..", path.string(),
                 ": a name must be that of something beside it; save the data set again (",
                 core::shortened(value.dump(-1, ' ', false, json::error_handler_t::replace)), ")");

@@ -4,8 +4,7 @@
 
 #include <cstdint>
 
-#ifndef ARROW_C_DATA_INTERFACE
-#define ARROW_C_DATA_INTERFACE
+namespace fm::data {
 
 struct ArrowSchema {
   const char* format;
@@ -32,11 +31,6 @@ struct ArrowArray {
   void* private_data;
 };
 
-#endif
-
-#ifndef ARROW_C_STREAM_INTERFACE
-#define ARROW_C_STREAM_INTERFACE
-
 struct ArrowArrayStream {
   int (*get_schema)(ArrowArrayStream*, ArrowSchema* out);
   int (*get_next)(ArrowArrayStream*, ArrowArray* out);
@@ -45,4 +39,4 @@ struct ArrowArrayStream {
   void* private_data;
 };
 
-#endif
+}  // namespace fm::data

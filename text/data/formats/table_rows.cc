@@ -8,6 +8,7 @@
 #include "core/process.h"
 #include "core/text.h"
 #include "text/data/formats/arrow_c_data.h"
+#include "text/data/formats/open_table.h"
 
 namespace fm::data {
 namespace {
@@ -267,9 +268,6 @@ std::string advice(const std::string& path, RowLayout layout) {
       path.substr(0, path.rfind('.')), ".jsonl\")'");
 }
 
-using OpenTable = int(const char* path, int parquet, ArrowArrayStream* out, char* why,
-                      std::size_t room);
-
 }  // namespace
 
 std::unique_ptr<RowLines> make_table_rows(ArrowArrayStream stream, const std::string& path) {
@@ -277,9 +275,9 @@ std::unique_ptr<RowLines> make_table_rows(ArrowArrayStream stream, const std::st
 }
 
 std::unique_ptr<RowLines> open_table(const std::string& path, RowLayout layout) {
-  OpenTable* open = nullptr;
+  decltype(&fm_open_table) open = nullptr;
   try {
-    open = reinterpret_cast<OpenTable*>(core::late_symbol("libfm_arrow.so", "fm_open_table"));
+    open = reinterpret_cast<decltype(open)>(core::late_symbol("libfm_arrow.so", "fm_open_table"));
   } catch (const core::UserError&) {
     FM_USER_CHECK(false, path, ": ", name_of(layout), " needs Arrow's library, and there is none ",
                   "here; ", advice(path, layout));

@@ -6,9 +6,9 @@
 
 #include "text/data/row_lines.h"
 
-struct ArrowArrayStream;  // text/data/formats/arrow_c_data.h
-
 namespace fm::data {
+
+struct ArrowArrayStream;  // text/data/formats/arrow_c_data.h
 
 // By libfm_arrow.so, which is built where Arrow's headers are (FM_ARROW), and Arrow's libraries
 // behind it. Throws UserError (10) with a way to JSONL where they are not there, (11) naming the

@@ -1,5 +1,5 @@
-// libfm_arrow.so: tables by Apache Arrow, handed over as a C stream. It is built where Arrow's
-// headers are (cmake/arrow.cmake) and loaded by text/data/formats/table_rows.cc.
+#include "text/data/formats/open_table.h"
+
 #include <arrow/api.h>
 #include <arrow/c/bridge.h>
 #include <arrow/io/file.h>
@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+namespace fm::data {
 namespace {
 
 using Batches = std::shared_ptr<arrow::RecordBatchReader>;
@@ -72,7 +73,8 @@ arrow::Result<Batches> open_parquet(const std::shared_ptr<arrow::io::RandomAcces
 
 arrow::Result<Batches> open_ipc(const std::shared_ptr<arrow::io::RandomAccessFile>& file) {
   constexpr char kMagic[] = "ARROW1";
-  ARROW_ASSIGN_OR_RAISE(const auto first, file->ReadAt(0, sizeof(kMagic) - 1));
+  ARROW_ASSIGN_OR_RAISE(const auto first, file->Read(sizeof(kMagic) - 1));
+  ARROW_RETURN_NOT_OK(file->Seek(0));
   arrow::ipc::IpcReadOptions options;
   options.use_threads = false;
   if (first->ToString() == kMagic) {
@@ -83,7 +85,7 @@ arrow::Result<Batches> open_ipc(const std::shared_ptr<arrow::io::RandomAccessFil
   return reader;
 }
 
-arrow::Status open(const char* path, bool is_parquet, ArrowArrayStream* out) {
+arrow::Status open(const char* path, bool is_parquet, ::ArrowArrayStream* out) {
   ARROW_ASSIGN_OR_RAISE(auto file, arrow::io::ReadableFile::Open(path));
   ARROW_ASSIGN_OR_RAISE(auto batches, is_parquet ? open_parquet(file) : open_ipc(file));
   return arrow::ExportRecordBatchReader(std::make_shared<CheckedBatches>(std::move(batches)), out);
@@ -91,12 +93,12 @@ arrow::Status open(const char* path, bool is_parquet, ArrowArrayStream* out) {
 
 }  // namespace
 
-// 0, or another number and why. Batches come whole or end with an error.
-extern "C" int fm_open_table(const char* path, int is_parquet, ArrowArrayStream* out, char* why,
+extern "C" int fm_open_table(const char* path, int is_parquet, void* stream, char* why,
                              std::size_t room) {
   std::string problem;
   try {
-    const arrow::Status status = open(path, is_parquet != 0, out);
+    const arrow::Status status =
+        open(path, is_parquet != 0, static_cast<::ArrowArrayStream*>(stream));
     if (status.ok()) return 0;
     problem = status.ToString();
   } catch (const std::exception& error) {
@@ -107,3 +109,5 @@ extern "C" int fm_open_table(const char* path, int is_parquet, ArrowArrayStream*
   why[size] = '\0';
   return 1;
 }
+
+}  // namespace fm::data
