@@ -82,7 +82,7 @@ class Recipes : public SystemCase {
 
   Ended run_script(const std::string& script) {
     return run_well({.starter = Starter::kAlone,
-                     .words = {"bash", "-e", "-c", "cd " + folder().string() + "\n" + script},
+                     .words = {"/bin/bash", "-e", "-c", "cd " + folder().string() + "\n" + script},
                      .variables = {"OMPI_MCA_rmaps_base_oversubscribe=1"}});
   }
   // Trains a Llama with one layer of 64 and positions for `length` tokens.
@@ -98,7 +98,9 @@ class Recipes : public SystemCase {
         .output = folder() / "base",
         .steps = steps,
         .more = std::move(more)};
-    run_well({.words = words_of(run), .variables = {}});
+    std::vector<std::string> words = words_of(run);
+    *std::ranges::find(words, "32") = std::to_string(std::min(length, 256));  // --max_seq_len
+    run_well({.words = words, .variables = {}});
     fs::create_directory_symlink(folder() / "base" / "hf", folder() / "HF_FOLDER");
   }
 };
@@ -110,8 +112,8 @@ TEST_F(Recipes, RunAsPrinted) {
   write_file(tokenizer / "chat_template.jinja",
              "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n"
              "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}");
-  const std::string line = "{\"text\": \"" + std::string(300, 'a') + "\"}\n";
-  train_base(2048, write_file(folder() / "first.jsonl", line + line), 1,
+  const std::string line = "{\"text\": \"" + std::string(1200, 'a') + "\"}\n";
+  train_base(2048, write_file(folder() / "first.jsonl", line), 1,
              {"--tokenizer", tokenizer.string()});
   const std::vector<std::string> scripts = scripts_of("docs/recipes.md");
   ASSERT_EQ(scripts.size(), 3U);
@@ -168,7 +170,7 @@ TEST_F(Recipes, ReadmesRateKeepsWhatAModelKnows) {
   const Corpus texts = corpus();
   write_file(folder() / "chats.jsonl", texts.training);
   write_file(folder() / "held.jsonl", texts.held);
-  train_base(256, (folder() / "chats.jsonl").string(), 200, {"--max_seq_len", "256"});
+  train_base(256, (folder() / "chats.jsonl").string(), 200, {});
   std::string command;
   for (const std::string& script : scripts_of("README.md")) {
     const std::size_t first = script.find("mpirun");
