@@ -165,6 +165,10 @@ TEST_F(Programs, RowsBeyondTheModelsPositionsAreRefused) {
   const std::string words = kTrain + " --plan --plan_ranks 1 --deepspeed_config " + kConfigs +
                             "zero0.json --model_config " + tiny_model();
   EXPECT_EQ(run(words + " --max_seq_len 128").code, 0);
+  const std::string chosen =
+      "tokens per step; rows of 128 tokens, the model's length: --max_seq_len";
+  EXPECT_NE(run(words).out.find(chosen), std::string::npos);
+  EXPECT_EQ(run(words + " --max_seq_len 128").out.find("; rows of"), std::string::npos);
   expect_one_line(run(words + " --max_seq_len 129"), 10,
                   "(max_seq_len=129, max_position_embeddings=128)");
 }

@@ -114,7 +114,8 @@ def check_formats(runs, paths, plain, labelled):
                     continue
                 name = f"{path.name}_{packing}"
                 rows = make_rows(documents, SEQ_LEN)
-                runs.check(name, rows, "--data_path", path, "--packing", packing)
+                runs.check(name, rows, "--data_path", path, "--packing", packing,
+                           "--document_attention", "false")
 
 
 def check_split(runs, path, documents):

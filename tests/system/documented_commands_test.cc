@@ -59,7 +59,7 @@ class DocumentedCommands : public SystemCase {
                          .data = chats(),
                          .output = folder() / "base",
                          .steps = 1,
-                         .more = {"--tokenizer", tokenizer.string()}};
+                         .more = {"--tokenizer", tokenizer.string(), "--packing", "concat"}};
     run_well({.words = words_of(first), .variables = {}});
     return (folder() / "base" / "hf").string();
   }

@@ -55,11 +55,14 @@ bool masks_some(const std::string& line) {
   return problem.empty() && std::ranges::count(document.labels, data::kIgnored) > 0;
 }
 
+// False of a file that is not there, as a plan's data need not be.
 bool holds_answers(const data::DataFile& file, const TextOptions& options) {
   using data::DataFormat;
+  std::error_code ignored;
   switch (file.format) {
     case DataFormat::kJsonl:
     case DataFormat::kJsonlIds: {
+      if (!std::filesystem::is_regular_file(file.path, ignored)) return false;
       const std::optional<std::string> line = first_object(file.path);
       if (!line) return false;
       return file.format == DataFormat::kJsonlIds ? masks_some(*line)
@@ -68,10 +71,10 @@ bool holds_answers(const data::DataFile& file, const TextOptions& options) {
     case DataFormat::kMegatron: {
       const bool named = file.path.ends_with(".bin") || file.path.ends_with(".idx");
       const std::string prefix = file.path.substr(0, file.path.size() - (named ? 4 : 0));
-      std::error_code ignored;
       return std::filesystem::exists(prefix + ".counted", ignored);
     }
     case DataFormat::kMds: {
+      if (!std::filesystem::exists(file.path + "/index.json", ignored)) return false;
       const auto shards = data::read_mds_index(file.path, data::TokenType::kAuto);
       return !shards.empty() && !shards.front().columns.others.empty();
     }

@@ -70,6 +70,31 @@ TEST_F(AnswerRows, AreInEveryFile) {
   EXPECT_FALSE(of_words({"0.5", chat, "0.5", text}));
 }
 
+TEST_F(AnswerRows, AreInMdsWhereAColumnSaysWhatIsTrained) {
+  const auto index = [](const char* names, const char* encodings, const char* sizes) {
+    return core::concat(
+        R"({"version": 2, "shards": [{"column_encodings": [)", encodings, R"(], "column_names": [)",
+        names, R"(], "column_sizes": [)", sizes,
+        R"(], "compression": null, "zip_data": null, "format": "mds", "hashes": [],)",
+        R"( "raw_data": {"basename": "a.mds", "bytes": 60, "hashes": {}}, "samples": 1,)",
+        R"( "size_limit": 67108864, "version": 2}]})");
+  };
+  write("mds/a.mds", std::string(60, 'a'));
+  write("mds/index.json", index(R"("tokens")", R"("ndarray:int32")", "null"));
+  const std::string folder = (folder_ / "mds").string();
+  EXPECT_FALSE(of_words({folder}));
+  write("mds/index.json",
+        index(R"("tokens", "labels")", R"("ndarray:int32", "ndarray:int32")", "null, null"));
+  EXPECT_TRUE(of_words({folder}));
+}
+
+// The data of a plan need not be there.
+TEST_F(AnswerRows, AreInNoFileThatIsNotThere) {
+  EXPECT_FALSE(of_words({"nothing.jsonl"}, data::DataFormat::kJsonl));
+  EXPECT_FALSE(of_words({"nothing"}, data::DataFormat::kMegatron));
+  EXPECT_FALSE(of_words({"nothing"}, data::DataFormat::kMds));
+}
+
 TEST_F(AnswerRows, AreMarkedBesideMegatronsFiles) {
   const std::string bin = write("m.bin", "0123");
   EXPECT_FALSE(of_words({bin}, data::DataFormat::kMegatron));
