@@ -50,7 +50,8 @@ constexpr ForeignKey kKeys[] = {
     {"processor_type processor_kwargs type_of_model cls_model_config image_size "
      "image_resize_algorithm role_boundaries",
      "", kNotHere},
-    {"load_in_4bit load_in_8bit gptq gptq_groupsize gptq_model_v1 use_onebitllms "
+    {"load_in_4bit load_in_8bit nvfp4_merge_aware gptq gptq_disable_exllama gptq_groupsize "
+     "gptq_model_v1 use_onebitllms "
      "quantize_moe_experts fp8 fp8_enable_fsdp_float8_all_gather",
      kOff, kQuantized},
     {"bnb_config_kwargs loftq_bits loftq_config qat quantization model_quantization_config "
@@ -60,7 +61,7 @@ constexpr ForeignKey kKeys[] = {
     {"special_tokens.bos_token special_tokens.eos_token special_tokens.unk_token "
      "special_tokens.additional_special_tokens tokens.bos_token tokens.eos_token tokens.unk_token "
      "added_tokens_overrides eot_tokens",
-     "", kTokens},
+     "", kTokens, "tokenizer"},
     {"tokens", "", "use --add_tokens", "add_tokens"},
     {"resize_token_embeddings_to_32x shrink_embeddings reinit_weights mean_resizing_embeddings",
      kOff, "the model keeps its shape"},
@@ -190,7 +191,10 @@ constexpr ForeignKey kKeys[] = {
      "gpu_memory_limit torch_compile_options deepcompile dynamic_checkpoint",
      kAny, kMemory},
     // Adapters.
-    {"adapter", "lora:", "qlora and other kinds are not here; without it all weights are trained"},
+    {"full_finetune", kAny, "without an adapter all weights are trained"},
+    {"adapter",
+     "lora:", "qlora and other kinds are not here; --lora_r N trains adapters beside whole weights",
+     "lora_r adapter"},
     {"lora_model_dir", "*: --adapter=$", ""},
     {"lora_target_linear", "true: --lora_target_modules=all-linear; false:", "",
      "lora_target_modules"},
@@ -216,7 +220,8 @@ constexpr ForeignKey kKeys[] = {
      kAny, kOwnKernels},
     {"s2_attention", kOff, kNotHere},
     {"experts_implementation expert_parallel_size use_scattermoe use_sonicmoe "
-     "llama4_linearized_experts",
+     "llama4_linearized_experts use_dsv4_kernels use_glm_dsa_kernels dsv4_fp4_grouped_mode "
+     "expert_parallel_token_capacity expert_parallel_num_nvl_bytes",
      kAny, "models have no experts"},
     {"fsdp_version fsdp_final_state_dict_type dp_shard_size dp_replicate_size", kAny, kSharding},
     {"tensor_parallel_size", "*: --model_parallel_size=$", ""},
@@ -245,7 +250,9 @@ constexpr ForeignKey kKeys[] = {
      "comet_experiment_key comet_project_name comet_mode comet_online comet_experiment_config "
      "use_swanlab "
      "swanlab_project swanlab_experiment_name swanlab_description swanlab_mode swanlab_workspace "
-     "swanlab_log_model use_trackio trackio_project_name trackio_run_name use_otel_metrics "
+     "swanlab_log_model swanlab_log_completions swanlab_completion_max_buffer "
+     "swanlab_completion_log_interval use_trackio trackio_project_name trackio_run_name "
+     "use_otel_metrics "
      "otel_metrics_host otel_metrics_port gradio_title gradio_share gradio_server_name "
      "gradio_server_port gradio_max_new_tokens gradio_temperature",
      kAny, kService},

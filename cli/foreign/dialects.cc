@@ -30,6 +30,7 @@ void per_epoch(const char* key, const char* steps, double epochs, Settings& sett
   if (setting == nullptr) return;
   const double share = 1.0 / (core::number_of(setting->values[0]).value_or(1.0) * epochs);
   settings.set(steps, share > 0.0 && share < 1.0 ? number_text(share) : "0", setting->line);
+  settings.drop(key);
 }
 
 void prepare_axolotl(Settings& settings) {
@@ -42,15 +43,16 @@ void prepare_axolotl(Settings& settings) {
   if (evaluates) {
     per_epoch("evals_per_epoch", "eval_steps", epochs, settings);
   } else {
-    settings.drop_all("eval_steps");
+    settings.drop("eval_steps");
   }
   per_epoch("saves_per_epoch", "save_steps", epochs, settings);
   if (settings.find("adapter") == nullptr) settings.drop_all("lora_");
+  if (settings.text("adapter") == "lora") settings.drop("adapter");  // what it says is done
   if (parse_bool(settings.text("lora_target_linear")).value_or(false)) {
-    settings.drop_all("lora_target_modules");  // all linear layers are these, too
+    settings.drop("lora_target_modules");  // all linear layers are these, too
   }
   // Then the path names a format.
-  if (settings.find("datasets[].data_files") != nullptr) settings.drop_all("datasets[].path");
+  if (settings.find("datasets[].data_files") != nullptr) settings.drop("datasets[].path");
 }
 
 // Files of LLaMA-Factory name data by dataset_info.json.
@@ -72,7 +74,7 @@ class DataFiles {
         files.push_back(file_of(name, setting));
       }
     }
-    std::erase_if(settings_.rows, [&](const Setting& each) { return each.key == key; });
+    settings_.drop(key);
     std::erase(files, "");
     if (!files.empty()) settings_.rows.push_back({ours, files, setting.line});
   }
@@ -144,10 +146,13 @@ void prepare_factory(bool names_data, Settings& settings) {
   } else {
     settings.drop_all("lora_");
   }
+  if (kind == "full" || kind == "lora") settings.drop("finetuning_type");  // what it says is done
+  if (from_text || settings.text("stage") == "sft") settings.drop("stage");
   if (names_data) return;
   DataFiles files(settings);
   files.replace("dataset", "data_path");
   files.replace("eval_dataset", "eval_data_path");
+  settings.drop("dataset_dir");
 }
 
 }  // namespace
@@ -163,8 +168,12 @@ std::string Settings::text(const std::string& key) const {
 }
 
 void Settings::set(const std::string& key, const std::string& value, int line) {
-  std::erase_if(rows, [&](const Setting& each) { return each.key == key; });
+  drop(key);
   rows.push_back({key, {value}, line});
+}
+
+void Settings::drop(const std::string& key) {
+  std::erase_if(rows, [&](const Setting& each) { return each.key == key; });
 }
 
 void Settings::drop_all(const std::string& start) {

@@ -25,6 +25,7 @@ struct Settings {
   std::string text(const std::string& key) const;     // "": the same
   void set(const std::string& key, const std::string& value, int line);
   void drop_all(const std::string& start);  // of names
+  void drop(const std::string& key);
 };
 
 Dialect dialect_of(const core::JsonTree& root);

@@ -48,7 +48,8 @@ constexpr ForeignKey kKeys[] = {
      "badam_start_block badam_switch_mode badam_switch_interval badam_update_ratio "
      "badam_mask_mode badam_verbose asft_alpha eaft_alpha megatron_bridge_args "
      "hyper_parallel_args hyper_parallel_cp_size kt_cpu_activation kt_weight_path "
-     "kt_non_expert_weight_path kt_expert_checkpoint_path kt_use_lora_experts kt_lora_expert_num "
+     "kt_config kt_non_expert_weight_path kt_expert_checkpoint_path kt_use_lora_experts "
+     "kt_lora_expert_num "
      "kt_lora_expert_intermediate_size",
      kAny, kBelongs},
     {"pref_beta pref_ftx pref_bco_weight pref_loss dpo_label_smoothing kto_chosen_weight "
