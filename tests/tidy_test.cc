@@ -23,7 +23,7 @@ const std::set<std::string> kBelowEngine = {"core",  "kernels",  "comm",       "
 
 std::set<std::string> everything_below_cli() {
   std::set<std::string> folders = kBelowEngine;
-  folders.insert({"engine", "device", "cli/flags", "cli/deepspeed"});
+  folders.insert({"engine", "device", "cli/flags", "cli/foreign", "cli/deepspeed"});
   return folders;
 }
 
@@ -83,7 +83,8 @@ const Limits kLimits = {
             {"engine/infer", {"engine/plan", "engine/step", "engine/state", "engine/shown"}},
             {"cli", everything_below_cli()},
             {"cli/deepspeed", {}},
-            {"cli/flags", {"cli/deepspeed"}},
+            {"cli/foreign", {"cli/deepspeed"}},
+            {"cli/flags", {"cli/deepspeed", "cli/foreign"}},
         },
     .faces =
         {
@@ -151,6 +152,11 @@ const std::map<std::string, std::string> kBehindAnotherHeader = {
     {"cli/deepspeed/ds_scheduler.cc", "cli/deepspeed/ds_config.h"},
     {"cli/deepspeed/config_text.cc", "cli/deepspeed/hjson.h"},
     {"cli/deepspeed/decay_style.cc", "cli/deepspeed/trainer_arguments.h"},
+    // The names of one program each.
+    {"cli/foreign/axolotl_keys.cc", "cli/foreign/foreign_keys.h"},
+    {"cli/foreign/factory_keys.cc", "cli/foreign/foreign_keys.h"},
+    {"cli/foreign/parallel_keys.cc", "cli/foreign/foreign_keys.h"},
+    {"cli/foreign/trainer_keys.cc", "cli/foreign/foreign_keys.h"},
     // CUDA devices and their twin.
     {"device/cuda/open_cuda.cc", "device/cuda.h"},
     {"device/no_cuda.cc", "device/cuda.h"},

@@ -49,6 +49,10 @@ std::string beginning_of(const std::string& text) {
 }  // namespace
 
 ConfigText load_config_text(const std::string& path_or_text) {
+  FM_USER_CHECK(!path_or_text.ends_with(".yaml") && !path_or_text.ends_with(".yml"),
+                "--deepspeed_config must be a DeepSpeed JSON; a YAML file of flags is named by "
+                "--config (",
+                path_or_text, ")");
   std::error_code ignored;
   const std::filesystem::file_status status = std::filesystem::status(path_or_text, ignored);
   if (std::filesystem::exists(status) && !std::filesystem::is_directory(status)) {

@@ -9,6 +9,7 @@
 #include "cli/deepspeed/ds_monitor.h"
 #include "cli/deepspeed/value_types.h"
 #include "cli/flags/argv.h"
+#include "cli/flags/config_file.h"
 #include "cli/flags/device_words.h"
 #include "cli/flags/flag_values.h"
 #include "cli/flags/train_flags.h"
@@ -26,6 +27,7 @@ constexpr const char* kUsage =
     "                      torchrun --nproc-per-node N --no-python fmengine-train ...\n"
     "  Hugging Face's names work too: --max_steps, --logging_steps, --save_total_limit,\n"
     "  --model_name_or_path, --train_file, --validation_file, --resume_from_checkpoint.\n"
+    "  --config FILE reads flags out of YAML or JSON, also files of axolotl and LLaMA-Factory.\n"
     "  Names may use - or _; a boolean is --flag, --flag true or --flag=false.";
 
 Program program() {
@@ -153,6 +155,15 @@ Strategy strategy_of(const FlagValues& flags, const std::string& name) {
       name, {{"steps", Strategy::kSteps}, {"epoch", Strategy::kEpoch}, {"no", Strategy::kNo}});
 }
 
+// A number of steps, or a share of all of them, rounded up as in the Trainer.
+std::int64_t steps_or_share(const FlagValues& flags, const char* name, std::int64_t train_steps) {
+  const double given = flags.number(name, 0.0);
+  if (given > 0.0 && given < 1.0) {
+    return static_cast<std::int64_t>(std::ceil(given * static_cast<double>(train_steps)));
+  }
+  return flags.integer(name, 0);
+}
+
 // Lengths in steps, from epochs where flags count in those.
 void read_length(const FlagValues& flags, std::optional<std::int64_t> steps_of_epoch,
                  Command& command) {
@@ -173,11 +184,12 @@ void read_length(const FlagValues& flags, std::optional<std::int64_t> steps_of_e
     options.notes.emplace_back("--num_train_epochs has no effect beside --max_steps");
   }
   command.counts_epochs = in_epochs || saves == Strategy::kEpoch || evaluates_by_epoch;
-  if (!command.counts_epochs) return;
   const std::int64_t one = steps_of_epoch.value_or(1);
   if (in_epochs) {
     options.train_steps = static_cast<std::int64_t>(std::ceil(epochs * static_cast<double>(one)));
   }
+  options.eval_steps = steps_or_share(flags, "eval_steps", options.train_steps);
+  options.save_steps = steps_or_share(flags, "save_steps", options.train_steps);
   if (saves == Strategy::kEpoch) options.save_steps = one;
   if (evaluates_by_epoch) options.eval_steps = one;
 }
@@ -352,11 +364,29 @@ Command read_command(const FlagValues& flags, std::optional<std::int64_t> steps_
   return command;
 }
 
+// "": none
+std::string config_file_of(const NormalLine& line) {
+  const std::string start = "--config=";
+  std::string file;
+  for (const std::string& word : line.words) {
+    if (word == "--help" || word == "--version") return "";
+    if (!word.starts_with(start)) continue;
+    FM_USER_CHECK(file.empty(), "--config is given twice; keep one (", file, ", ",
+                  word.substr(start.size()), ")");
+    file = word.substr(start.size());
+  }
+  return file;
+}
+
 }  // namespace
 
 Command parse_command(std::span<const std::string> words,
                       std::optional<std::int64_t> steps_of_epoch) {
-  const NormalLine normal = normalise_argv(words, train_flags());
+  NormalLine normal = normalise_argv(words, train_flags());
+  if (const std::string file = config_file_of(normal); !file.empty()) {
+    normal = with_config_file(file, std::move(normal), train_flags());
+  }
+  complete(normal);
   Command command;
   command.options.notes = normal.notes;
   for (const std::string& word : normal.words) {

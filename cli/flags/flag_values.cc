@@ -1,6 +1,7 @@
 #include "cli/flags/flag_values.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cxxopts.hpp>
 
@@ -30,6 +31,16 @@ bool is_value(const std::string& word, const std::string& before, std::span<cons
   const auto row = std::find_if(flags.begin(), flags.end(),
                                 [&](const FlagRow& each) { return before.substr(2) == each.name; });
   return row != flags.end() && (row->kind != FlagKind::kBool || parse_bool(word));
+}
+
+// Also 1e3 and 1000.0, which files of flags have.
+std::optional<std::int64_t> whole_number(const std::string& word) {
+  const std::optional<std::int64_t> value = core::integer_of(word);
+  if (value) return value;
+  constexpr double kExact = 9007199254740992.0;  // 2^53
+  const std::optional<double> number = core::number_of(word);
+  const bool whole = number && std::abs(*number) < kExact && std::trunc(*number) == *number;
+  return whole ? std::optional(static_cast<std::int64_t>(*number)) : std::nullopt;
 }
 
 }  // namespace
@@ -79,7 +90,7 @@ std::vector<std::string> FlagValues::list(const std::string& name) const { retur
 std::int64_t FlagValues::integer(const std::string& name, std::int64_t least,
                                  std::int64_t most) const {
   const std::string word = text(name);
-  const std::optional<std::int64_t> value = core::integer_of(word);
+  const std::optional<std::int64_t> value = whole_number(word);
   FM_USER_CHECK(
       value && *value >= least && *value <= most, "--", name, " must be a whole number, at least ",
       least,

@@ -50,6 +50,9 @@ std::string schedule_names() {
 }
 
 constexpr FlagRow kRows[] = {
+    {"config", kText, "", kModel,
+     "YAML or JSON file of flags, also one of Trainer and TRL, axolotl, LLaMA-Factory; flags of "
+     "the command line win"},
     {"init_ckpt", kText, "", kModel,
      "Hugging Face folder: config.json, safetensors or pytorch_model.bin, tokenizer files"},
     {"model_config", kText, "", kModel, "Hugging Face config.json; weights start random",
@@ -134,10 +137,10 @@ constexpr FlagRow kRows[] = {
      into<&O::eval_only>},
     {"num_train_epochs", kText, "", kLength,
      "passes over the training data instead; where --max_steps is given, that counts"},
-    {"eval_steps", kInt, "100", kLength,
-     "evaluate every N steps (needs --eval_data_path); 0: at the end only", into<&O::eval_steps>},
-    {"save_steps", kInt, "100", kLength, "save a checkpoint every N steps; 0: at the end only",
-     into<&O::save_steps>},
+    {"eval_steps", kText, "100", kLength,
+     "evaluate every N steps (needs --eval_data_path), below 1 a share of all; 0: at the end only"},
+    {"save_steps", kText, "100", kLength,
+     "save a checkpoint every N steps, below 1 a share of all; 0: at the end only"},
     {"save_strategy", kText, "steps", kLength,
      "steps, epoch, or no: neither checkpoints nor an export, but on SIGTERM, SIGINT, SIGUSR1"},
     {"log_steps", kInt, "1", kLength, "print a line every N steps; metrics.jsonl has all",
@@ -303,18 +306,7 @@ constexpr VariableRow kVariables[] = {
     {"OMP_NUM_THREADS", "threads per rank; --threads wins"},
 };
 
-constexpr FlagAlias kAliases[] = {{"max_steps", "train_steps"},
-                                  {"logging_steps", "log_steps"},
-                                  {"save_total_limit", "keep_last"},
-                                  {"model_name_or_path", "init_ckpt"},
-                                  {"train_file", "data_path"},
-                                  {"validation_file", "eval_data_path"},
-                                  {"evaluation_strategy", "eval_strategy"},
-                                  {"resume_from_checkpoint", "resume"}};
-
 }  // namespace
-
-std::span<const FlagAlias> train_aliases() { return kAliases; }
 
 std::span<const FlagRow> train_flags() { return kRows; }
 

@@ -32,13 +32,6 @@ inline constexpr const char* kLaunchFlags = "Launch (used where the environment 
 
 std::span<const FlagRow> train_flags();
 
-// Another name of a flag: Hugging Face's Trainer's.
-struct FlagAlias {
-  const char* name;
-  const char* of;
-};
-std::span<const FlagAlias> train_aliases();
-
 // A variable of the environment.
 struct VariableRow {
   const char* name;

@@ -230,7 +230,7 @@ TEST(Arguments, FlagsWithoutEffectSaySo) {
 TEST(Arguments, WrongValuesNameTheFlag) {
   EXPECT_TRUE(holds(refusal({"--train_steps", "ten"}), "--train_steps must be a whole number"));
   EXPECT_TRUE(holds(refusal({"--train_steps", "0"}), "at least 1"));
-  EXPECT_TRUE(holds(refusal({"--train_steps", "5e2"}), "--train_steps must be a whole number"));
+  EXPECT_TRUE(holds(refusal({"--train_steps", "5e-1"}), "--train_steps must be a whole number"));
   EXPECT_TRUE(holds(refusal({"--seed", "-1"}), "--seed must be a whole number"));
   EXPECT_TRUE(holds(refusal({"--seed", "99999999999999999999"}), "--seed must be"));
   EXPECT_TRUE(holds(refusal({"--schedule", "1f1bb"}), "did you mean 1f1b?"));

@@ -8,7 +8,8 @@
 #include <sstream>
 
 #include "cli/flags/flags.h"
-#include "cli/flags/foreign_flags.h"
+#include "cli/foreign/foreign_keys.h"
+#include "core/text.h"
 
 namespace fm::cli {
 namespace {
@@ -44,9 +45,46 @@ TEST(Documents, SwitchesHasEveryFlagAndNoOther) {
   const std::string train = text.substr(0, text.find("\n## fmengine-generate"));
   Words flags = {"help", "version"};
   for (const FlagRow& row : train_flags()) flags.insert(row.name);
-  for (const FlagAlias& alias : train_aliases()) flags.insert(alias.name);
-  for (const SilentFlag& flag : silent_flags()) flags.insert(std::string(flag.name));
+  for (const ForeignKey& key : trainer_keys()) {  // those that are ours under another name
+    if (!key.map.starts_with("*: --") || key.names.find('[') != key.names.npos) continue;
+    for (const std::string& name : core::split(key.names, ' ')) flags.insert(name);
+  }
+  flags.insert("resume_from_checkpoint");
   EXPECT_EQ(matches(train, "`--([a-z0-9_]+)`"), flags);
+}
+
+// Words in lines of at most `most` columns.
+std::string wrapped(const std::string& text, const std::string& indent, std::size_t most = 100) {
+  std::string out;
+  std::string line = indent;
+  for (const std::string& word : core::split(text, ' ')) {
+    const bool first = line.size() == indent.size();
+    if (!first && line.size() + 1 + word.size() > most) {
+      out += line + "\n";
+      line = indent + word;
+    } else {
+      line += (first ? "" : " ") + word;
+    }
+  }
+  return out + line + "\n";
+}
+
+std::string listed(std::span<const ForeignKey> keys) {
+  std::string text = "\n```\n";
+  for (const ForeignKey& key : keys) {
+    text += wrapped(std::string(key.names), "") + wrapped(describe(key), "    ");
+  }
+  return text + "```\n";
+}
+
+// Its tables are those of the code, in the order of the code.
+TEST(Documents, MigrationHasEveryNameOfOtherPrograms) {
+  const std::string text = read_text("docs/migration.md");
+  const std::string parts[] = {listed(trainer_keys()), listed(axolotl_keys()),
+                               listed(factory_keys()), listed(parallel_keys())};
+  for (const std::string& part : parts) {
+    EXPECT_NE(text.find(part), text.npos) << "docs/migration.md must have these lines:" << part;
+  }
 }
 
 TEST(Documents, SwitchesHasTheDefaults) {

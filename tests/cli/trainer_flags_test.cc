@@ -251,7 +251,12 @@ TEST(TrainerFlags, NumbersMayBeWrittenAsInScripts) {
   for (const char* wrong : {"nan", "inf", "0x1", "1e", ".", "", "1,5", "1__0"}) {
     EXPECT_TRUE(holds(refused("{}", {"--weight_decay", wrong}), "--weight_decay must be a number"));
   }
-  for (const char* wrong : {"1.", "1e3", "nan", "0x10", "_1"}) {
+  for (const char* whole : {"1e3", "1000.", "1.0e+3"}) {
+    EXPECT_EQ(options_of("{}", {"--max_steps", whole}).train_steps, 1000) << whole;
+  }
+  EXPECT_EQ(options_of("{}", {"--max_steps", "30", "--save_steps", "0.1"}).save_steps, 3);
+  EXPECT_EQ(options_of("{}", {"--max_steps", "31", "--save_steps", "0.1"}).save_steps, 4);
+  for (const char* wrong : {"1.5", "1e-3", "1e30", "nan", "0x10", "_1"}) {
     EXPECT_TRUE(holds(refused("{}", {"--max_steps", wrong}), "must be a whole number"));
     EXPECT_TRUE(holds(refused("{}", {"--seed", wrong}), "--seed must be a whole number"));
   }
