@@ -2,7 +2,6 @@
 // environment; nothing below cli knows where a value came from.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "core/param_table.h"
 #include "core/shard_plan.h"
 #include "engine/device_options.h"
+#include "engine/lora_options.h"
 #include "optim/loss_scaler.h"
 #include "optim/lr_schedule.h"
 #include "optim/optimizer.h"
@@ -61,22 +61,6 @@ struct MonitorOptions {
   bool comms = false;        // comms_logger
 };
 
-// Low-rank adapters beside frozen weights, as peft's LoraConfig.
-struct LoraOptions {
-  std::int64_t r = 0;  // 0: every parameter is trained
-  double alpha = 8.0;
-  double dropout = 0.0;
-  bool rslora = false;                       // scale alpha / sqrt(r), not alpha / r
-  std::vector<std::string> targets;          // none: the family's usual ones
-  std::vector<std::string> modules_to_save;  // trained as they are
-  std::string start;                         // PEFT folder with the first adapters; "": fresh ones
-
-  double scale() const {
-    const auto rank = static_cast<double>(r);
-    return alpha / (rslora ? std::sqrt(rank) : rank);
-  }
-};
-
 // What the parts of a model take, measured in an earlier run, in microseconds.
 struct UnitTimes {
   struct Phases {
@@ -110,7 +94,10 @@ struct TrainOptions {
   bool text_first = false;    // text_field was given: a line that has it is text
   std::string tokenizer;      // folder or file; "": that of init_ckpt, else the byte tokenizer
   std::string chat_template;  // file; "": that of the tokenizer's folder
-  std::string cache_dir;      // of tokens that were made of text; "": output_dir/tokens
+  // Beside those of the tokenizer (engine/plan/run_tokens.h).
+  std::vector<std::string> add_tokens;
+  std::string eos_token;  // "": as the tokenizer says
+  std::string cache_dir;  // of tokens that were made of text; "": output_dir/tokens
   bool train_on_inputs = false;
   std::int64_t max_seq_len = 128;
   bool allow_repeat = false;  // a step may hold a sample more than once

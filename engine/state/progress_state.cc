@@ -34,6 +34,8 @@ std::string to_json(const ProgressState& state) {
                       {"byte_tokenizer", state.exports.byte_tokenizer},
                       {"chat_template", state.exports.chat_template},
                       {"weights_from", state.exports.weights_from}};
+    if (!state.exports.add_tokens.empty()) json["export"]["add_tokens"] = state.exports.add_tokens;
+    if (!state.exports.eos_token.empty()) json["export"]["eos_token"] = state.exports.eos_token;
     if (!state.exports.start.empty()) {
       json["export"]["start"] = nlohmann::json::parse(state.exports.start);
     }
@@ -75,6 +77,8 @@ ProgressState progress_from_json(const std::string& text) {
                        .byte_tokenizer = exports.at("byte_tokenizer")};
       state.exports.chat_template = exports.value("chat_template", "");
       state.exports.weights_from = exports.value("weights_from", "");
+      state.exports.add_tokens = exports.value("add_tokens", std::vector<std::string>());
+      state.exports.eos_token = exports.value("eos_token", "");
       if (exports.contains("start")) state.exports.start = exports["start"].dump();
     }
     if (json.contains("best_evaluation")) {

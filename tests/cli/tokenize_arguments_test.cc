@@ -35,11 +35,14 @@ TEST(TokenizeArguments, FlatFilesOfTheFieldTextAreTheDefault) {
 TEST(TokenizeArguments, EveryFlagCounts) {
   const TokenizeCommand command = parse_tokenize_command(
       with({"--data-format=megatron", "--text_field", "body", "--chat_template", "c.jinja",
-            "--train_on_inputs", "--skip_bad_lines", "3", "--threads", "5"}));
+            "--add_tokens", "<a>,<b>", "--eos_token", "<b>", "--train_on_inputs",
+            "--skip_bad_lines", "3", "--threads", "5"}));
   EXPECT_EQ(command.options.layout, prepare::TokenLayout::kMegatron);
   EXPECT_EQ(command.text_field, "body");
   EXPECT_TRUE(command.text_first);
   EXPECT_EQ(command.chat_template, "c.jinja");
+  EXPECT_EQ(command.extra.tokens, (Words{"<a>", "<b>"}));
+  EXPECT_EQ(command.extra.eos, "<b>");
   EXPECT_TRUE(command.train_on_inputs);
   EXPECT_EQ(command.options.skip_bad_lines, 3);
   EXPECT_EQ(command.threads, 5);
