@@ -328,7 +328,14 @@ class Exporter {
       core::write_new_file(temporary_ / "generation_config.json", byte_generation_config_json());
       return;
     }
-    for (const char* name : kTokenizerFiles) copy(request_.tokenizer_from / name, name);
+    for (const char* name : kTokenizerFiles) {
+      const auto text = request_.tokenizer_texts.find(name);
+      if (text == request_.tokenizer_texts.end()) {
+        copy(request_.tokenizer_from / name, name);
+      } else {
+        core::write_new_file(temporary_ / name, text->second);
+      }
+    }
     // transformers reads this file first, whatever tokenizer_config.json says.
     const fs::path& given = request_.chat_template;
     copy(given.empty() ? request_.tokenizer_from / kTemplateFile : given, kTemplateFile);

@@ -8,6 +8,7 @@
 
 #include "checkpoint/tensor_files.h"
 #include "comm/communicator.h"
+#include "core/files/file_texts.h"
 #include "core/types.h"
 
 namespace fm::checkpoint {
@@ -22,6 +23,7 @@ struct ExportRequest {
   std::vector<TensorSpec> tensors = {};       // all tensors in model order, tied ones once
   std::vector<core::TensorSlice> mine = {};   // what this rank writes
   std::filesystem::path tokenizer_from = {};  // copy its tokenizer files
+  core::FileTexts tokenizer_texts = {};       // of files of that folder that get another text
   std::filesystem::path chat_template = {};   // instead of the tokenizer's chat_template.jinja
   bool byte_tokenizer = true;                 // where there are none to copy, write its files
   core::DType dtype = core::DType::kF32;      // of the stored weights: kF32, kBF16, kF16

@@ -136,6 +136,25 @@ struct HfFolder::Files {
   std::vector<TensorFile> files;
   std::vector<std::string> names;  // in order of the files
   std::unordered_map<std::string, TensorLocation> where;
+  struct Growth {
+    std::int64_t stored;
+    std::int64_t rows;
+    std::vector<float> mean = {};  // of the stored rows; made when it is read
+  };
+  std::unordered_map<std::string, Growth> grown;
+
+  const StoredTensor& tensor_of(const TensorLocation& at) const {
+    return *files[at.file].find(at.stored);
+  }
+  // Elements [first, first + out.size()) of a tensor as it is stored.
+  void read_run(const TensorLocation& at, core::Elements first, std::span<float> out) const {
+    if (out.empty()) return;
+    const core::Elements count(std::ssize(out));
+    files[at.file].read(
+        core::slice_in_memory(at.stored, tensor_of(at).shape, first, out.data(), count));
+  }
+  const std::vector<float>& mean_of(const TensorLocation& at, Growth& growth) const;
+  void read_grown(const TensorLocation& at, const core::TensorSlice& slice, Growth& growth) const;
 
   void open_single(const fs::path& path, TensorFile::Parse parse) {
     files.emplace_back(path.string(), parse);
@@ -191,6 +210,62 @@ HfFolder::HfFolder(const fs::path& folder) : files_(std::make_unique<Files>()) {
 
 HfFolder::~HfFolder() = default;
 
+const std::vector<float>& HfFolder::Files::mean_of(const TensorLocation& at, Growth& growth) const {
+  if (!growth.mean.empty()) return growth.mean;
+  const std::vector<std::int64_t>& shape = tensor_of(at).shape;
+  const std::int64_t width = shape.size() > 1 ? shape[1] : 1;
+  constexpr std::int64_t kRowsAtOnce = 256;
+  std::vector<double> sums(static_cast<std::size_t>(width));
+  std::vector<float> rows;
+  for (std::int64_t row = 0; row < growth.stored; row += kRowsAtOnce) {
+    const std::int64_t count = std::min(kRowsAtOnce, growth.stored - row);
+    rows.resize(static_cast<std::size_t>(count * width));
+    read_run(at, core::Elements(row * width), rows);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      sums[i % static_cast<std::size_t>(width)] += static_cast<double>(rows[i]);
+    }
+  }
+  for (const double sum : sums) {
+    growth.mean.push_back(static_cast<float>(sum / static_cast<double>(growth.stored)));
+  }
+  return growth.mean;
+}
+
+void HfFolder::Files::read_grown(const TensorLocation& at, const core::TensorSlice& slice,
+                                 Growth& growth) const {
+  const std::vector<std::int64_t>& shape = tensor_of(at).shape;
+  std::vector<std::int64_t> expected = shape;
+  expected[0] = growth.rows;
+  FM_DATA_CHECK(slice.shape == expected, files[at.file].path(), ": tensor ", at.stored,
+                " must have the model's shape; check that weights and model config belong "
+                "together (",
+                shape_text(shape), " with ", growth.rows, " rows is not ", shape_text(slice.shape),
+                ")");
+  const std::int64_t width = shape.size() > 1 ? shape[1] : 1;
+  const std::int64_t stored = growth.stored * width;
+  for (std::int64_t row = 0; row < slice.rows; ++row) {
+    const core::FetchedRow fetched(slice, row, core::FetchedRow::Use::kWrite);
+    const std::span<float> out = fetched.floats();
+    const std::int64_t first = slice.first_of(row).count();
+    const auto old =
+        static_cast<std::size_t>(std::clamp<std::int64_t>(stored - first, 0, std::ssize(out)));
+    read_run(at, core::Elements(first), out.first(old));
+    if (old == out.size()) continue;
+    const std::vector<float>& mean = mean_of(at, growth);
+    for (std::size_t i = old; i < out.size(); ++i) {
+      out[i] = mean[(static_cast<std::size_t>(first) + i) % mean.size()];
+    }
+  }
+}
+
+void HfFolder::grow(const std::string& name, std::int64_t stored, std::int64_t rows) {
+  const auto found = files_->where.find(name);
+  if (found == files_->where.end()) return;
+  const std::vector<std::int64_t>& shape = files_->tensor_of(found->second).shape;
+  const bool fits = (shape.size() == 1 || shape.size() == 2) && shape[0] == stored;
+  if (fits && stored < rows) files_->grown[name] = {.stored = stored, .rows = rows};
+}
+
 void HfFolder::rename(const std::string& stored, const std::string& name) {
   auto moved = files_->where.extract(stored);
   FM_CHECK(!moved.empty(), "no tensor ", stored);
@@ -211,6 +286,8 @@ void HfFolder::read(const core::TensorSlice& slice) const {
   FM_DATA_CHECK(found != files_->where.end(), files_->files.front().path(), ": tensor ", slice.name,
                 " is required; check that weights and model config belong together (",
                 files_->names.size(), " other tensors in the folder)");
+  const auto grown = files_->grown.find(slice.name);
+  if (grown != files_->grown.end()) return files_->read_grown(found->second, slice, grown->second);
   core::TensorSlice stored = slice;
   stored.name = found->second.stored;
   files_->files[found->second.file].read(stored);

@@ -32,6 +32,10 @@ class HfFolder {
   void rename(const std::string& stored, const std::string& name);
   // From now on `absent` reads `stored`, where the folder has only the latter.
   void stand_in(const std::string& stored, const std::string& absent);
+  // From now on the tensor has `rows` rows where it has `stored` in the folder: each of the others
+  // is their mean in fp64, summed in their order, as the mean of transformers'
+  // resize_token_embeddings. A tensor of another shape is left as it is.
+  void grow(const std::string& name, std::int64_t stored, std::int64_t rows);
   bool contains(const std::string& name) const;
   // Fills the slice, converting F32, F16, BF16 or F64 to fp32. The shape must match, and the
   // numbers of the slice must be finite.

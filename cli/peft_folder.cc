@@ -1,5 +1,6 @@
 #include "cli/peft_folder.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -34,7 +35,6 @@ void check_kind(const Json& config, const std::string& path) {
                                                 {"exclude_modules", {}},
                                                 {"target_parameters", {}},
                                                 {"layer_replication", {}},
-                                                {"trainable_token_indices", {}},
                                                 {"alora_invocation_tokens", {}},
                                                 {"use_qalora", false},
                                                 {"use_bdlora", {}},
@@ -60,6 +60,27 @@ void check_start(const Json& config, const std::string& path) {
                 "save_pretrained (", start.dump(), ")");
 }
 
+// {"embed_tokens": [400, 401], "lm_head": [400, 401]}; a list is of the embedding alone.
+void read_token_rows(const Json& config, const std::string& path, engine::LoraOptions& lora) {
+  const Json rows = config.value("trainable_token_indices", Json());
+  if (rows.is_null() || rows.empty()) return;
+  if (rows.is_array()) {
+    lora.token_modules = {"embed_tokens", "wte", "embed_in"};
+    lora.token_rows = rows.get<std::vector<std::int64_t>>();
+  } else {
+    for (const auto& [module, ids] : rows.items()) {
+      lora.token_modules.push_back(module);
+      FM_USER_CHECK(ids == rows.front(), path, ": \"trainable_token_indices\" must name the same ",
+                    "ids for each module; adapters with other ones are not supported (",
+                    rows.dump(), ")");
+    }
+    lora.token_rows = rows.front().get<std::vector<std::int64_t>>();
+  }
+  FM_USER_CHECK(!lora.token_rows.empty() && std::ranges::is_sorted(lora.token_rows), path,
+                ": \"trainable_token_indices\" must be ids in ascending order; correct it (",
+                rows.dump(), ")");
+}
+
 engine::LoraOptions options_of(const Json& config, const std::string& path) {
   check_kind(config, path);
   check_start(config, path);
@@ -78,6 +99,7 @@ engine::LoraOptions options_of(const Json& config, const std::string& path) {
   if (targets.is_string()) lora.targets = {targets.get<std::string>()};
   const Json saved = config.value("modules_to_save", Json());
   if (saved.is_array()) lora.modules_to_save = saved.get<std::vector<std::string>>();
+  read_token_rows(config, path, lora);
   return lora;
 }
 

@@ -11,6 +11,7 @@
 #include "cli/interruption.h"
 #include "cli/outputs.h"
 #include "machine/cores.h"
+#include "text/prepare/extended_folder.h"
 #include "text/prepare/text_recipe.h"
 
 namespace {
@@ -27,7 +28,9 @@ std::string write(fm::cli::TokenizeCommand command) {
                                 .text_first = command.text_first,
                                 .train_on_inputs = command.train_on_inputs,
                                 .columns = command.options.rows.columns,
-                                .now = std::time(nullptr)});
+                                .now = std::time(nullptr),
+                                .texts = fm::prepare::extended_folder(
+                                    {command.tokenizer, command.chat_template}, command.extra)});
   return fm::prepare::write_tokens(command.options, recipe);
 }
 

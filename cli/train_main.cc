@@ -21,6 +21,7 @@
 #include "engine/plan/choose_rows.h"
 #include "engine/plan/device_cards.h"
 #include "engine/plan/run_model.h"
+#include "engine/plan/run_tokens.h"
 #include "engine/run/run_data.h"
 #include "engine/run/run_text.h"
 #include "engine/run/trainer.h"
@@ -207,8 +208,11 @@ Command count_epochs(const std::vector<std::string>& words, Command command, int
   const int ranks = command.plan_ranks > 0 ? command.plan_ranks : started_ranks;
   fm::engine::choose_rows(command.options);
   const std::int64_t vocab = fm::engine::open_run_model(command.options).model.vocab;
-  return fm::cli::parse_command(words, fm::engine::count_steps_of_epoch(
-                                           command.options, vocab, ranks, host, std::move(stop)));
+  Command counted = fm::cli::parse_command(
+      words,
+      fm::engine::count_steps_of_epoch(command.options, vocab, ranks, host, std::move(stop)));
+  counted.options.lora.token_rows = command.options.lora.token_rows;
+  return counted;
 }
 
 std::unique_ptr<fm::comm::Communicator> meet(const Command& command,
@@ -285,6 +289,7 @@ int run(const std::vector<std::string>& words, Process& process) {
   if (command.action == Action::kVersion) return print(fm::cli::version_text()), 0;
   const fm::comm::LaunchInfo launch = fm::comm::detect_launch(with_flags(command));
   process.ending.set_world_rank(launch.world_rank);
+  fm::engine::choose_token_rows(command.options);
   process.cores = fm::machine::take_cores(launch, command.threads);
   set_threads(process.cores.threads);
   if (command.counts_epochs && command.action != Action::kTrain) {

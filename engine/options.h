@@ -2,7 +2,6 @@
 // environment; nothing below cli knows where a value came from.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "core/param_table.h"
 #include "core/shard_plan.h"
 #include "engine/device_options.h"
+#include "engine/lora_options.h"
 #include "engine/monitor_options.h"
 #include "engine/rows_left_open.h"
 #include "optim/loss_scaler.h"
@@ -43,22 +43,6 @@ struct BatchTriad {
 using optim::OptimizerOptions;
 using optim::SchedulerOptions;
 using optim::WarmupType;
-
-// Low-rank adapters beside frozen weights, as peft's LoraConfig.
-struct LoraOptions {
-  std::int64_t r = 0;  // 0: every parameter is trained
-  double alpha = 8.0;
-  double dropout = 0.0;
-  bool rslora = false;                       // scale alpha / sqrt(r), not alpha / r
-  std::vector<std::string> targets;          // none: the family's usual ones
-  std::vector<std::string> modules_to_save;  // trained as they are
-  std::string start;                         // PEFT folder with the first adapters; "": fresh ones
-
-  double scale() const {
-    const auto rank = static_cast<double>(r);
-    return alpha / (rslora ? std::sqrt(rank) : rank);
-  }
-};
 
 // What the parts of a model take, measured in an earlier run, in microseconds.
 struct UnitTimes {
@@ -94,7 +78,10 @@ struct TrainOptions {
   data::RowOptions rows = {};
   std::string tokenizer;      // folder or file; "": that of init_ckpt, else the byte tokenizer
   std::string chat_template;  // file; "": that of the tokenizer's folder
-  std::string cache_dir;      // of tokens that were made of text; "": output_dir/tokens
+  // Beside those of the tokenizer (engine/plan/run_tokens.h).
+  std::vector<std::string> add_tokens;
+  std::string eos_token;  // "": as the tokenizer says
+  std::string cache_dir;  // of tokens that were made of text; "": output_dir/tokens
   bool train_on_inputs = false;
   std::int64_t max_seq_len = 128;
   RowsLeftOpen left_open;     // of packing, document_attention and max_seq_len

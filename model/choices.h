@@ -1,6 +1,7 @@
 // The choices that a run makes about a model, besides config.json.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -19,11 +20,17 @@ struct LoraChoices {
   // Linear layers of the blocks, by the ends of their names, or kAllLinear; empty: the family's
   // defaults.
   std::vector<std::string> targets = {};
+  // Rows of the embedding and of a head that is not tied which are trained, too; ascending. The
+  // modules are these, by the ends of their names; empty: both.
+  std::vector<std::int64_t> token_rows = {};
+  std::vector<std::string> token_modules = {};
 };
 
 inline constexpr const char* kAllLinear = "all-linear";  // peft's word
 
 struct ModelChoices {
+  // Where config.json has a smaller vocabulary it is this one: of a tokenizer with more tokens.
+  std::int64_t vocab_at_least = 0;
   core::NoDecay no_decay = {};
   core::DType element = core::DType::kF32;  // or kBF16, kF16
   // Whether a parameter is trained, by its name; the others are frozen. Empty: all are trained.

@@ -36,6 +36,10 @@ struct ModelFacts {
   std::string sizes;        // for display: "hidden 64, layers 2, ..."
   std::string identity;     // JSON object of the values that define the function (identity_of)
   std::string config_json;  // the text of config.json for an export
+  // Rows of the embedding and the head that config.json names, where there are more now (0: there
+  // are not), and the tensors that have them.
+  std::int64_t stored_vocab = 0;
+  std::vector<std::string> vocab_tensors = {};
   std::int64_t max_positions = 0;  // the longest row in tokens
   // Longer rows have other RoPE frequencies (longrope), which invalidates the cache of a shorter
   // one; 0: there is no such length.

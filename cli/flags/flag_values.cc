@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cxxopts.hpp>
+#include <nlohmann/json.hpp>
 
 #include "cli/deepspeed/value_types.h"
 #include "core/text.h"
@@ -118,6 +119,31 @@ SplitWords split_words(std::span<const std::string> words, std::span<const FlagR
     (flag ? out.flagged : out.plain).push_back(words[at]);
   }
   return out;
+}
+
+std::vector<std::string> FlagValues::tokens(const std::string& name) const {
+  const std::string words = text(name);
+  std::vector<std::string> tokens;
+  if (words.empty()) return tokens;
+  if (words.starts_with('[')) {
+    const auto list = nlohmann::json::parse(words, nullptr, false);
+    const bool strings = list.is_array() && std::ranges::all_of(list, [](const auto& item) {
+                           return item.is_string();
+                         });
+    if (strings) tokens = list.get<std::vector<std::string>>();
+  } else {
+    tokens = core::split(words, ',');
+  }
+  const bool plain = std::ranges::all_of(tokens, [](const std::string& token) {
+    constexpr const char* kSpace = " \t\r\n";
+    return !token.empty() && token.find_first_of(kSpace) != 0 &&
+           token.find_last_of(kSpace) != token.size() - 1;
+  });
+  FM_USER_CHECK(plain && !tokens.empty(), "--", name,
+                " must be a list of tokens without spaces around them, as "
+                "<|im_start|>,<|im_end|> or [\"a,b\"]; correct it (",
+                words, ")");
+  return tokens;
 }
 
 }  // namespace fm::cli

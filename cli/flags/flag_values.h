@@ -44,6 +44,8 @@ class FlagValues {
                        std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
   int small(const std::string& name, int least) const;
   double number(const std::string& name, double least) const;
+  // "<|im_start|>,<|im_end|>", or a JSON list of strings where one holds a comma.
+  std::vector<std::string> tokens(const std::string& name) const;
 
   // The value that belongs to the word of the flag.
   template <class T>

@@ -72,6 +72,9 @@ constexpr FlagRow kRows[] = {
      "linear layers with adapters, by the last parts of their names; all-linear; else peft's"},
     {"use_rslora", kBool, "false", kModel, "scale by lora_alpha / sqrt(lora_r) instead"},
     {"modules_to_save", kList, "", kModel, "modules that are trained whole beside adapters"},
+    {"trainable_token_indices", kText, "", kModel,
+     "ids whose rows of the embedding and the head are trained beside adapters, as 400,401; else "
+     "those of --add_tokens"},
     {"adapter", kText, "", kModel, "PEFT folder: the adapters to begin with, and what they are"},
     {"data_path", kList, "", kData,
      "training data: files, folders, patterns; or WEIGHT PATH WEIGHT PATH ... for a mixture",
@@ -105,6 +108,11 @@ constexpr FlagRow kRows[] = {
      into<&O::tokenizer>},
     {"chat_template", kText, "", kData, "Jinja file instead of the folder's chat template",
      into<&O::chat_template>},
+    {"add_tokens", kText, "", kData,
+     "special tokens that the tokenizer shall have, as <|im_start|>,<|im_end|> or a JSON list; new "
+     "ones get rows of the embedding and the head, which begin as the mean of the others"},
+    {"eos_token", kText, "", kData,
+     "the token that ends a text, instead of the tokenizer's, as <|im_end|>", into<&O::eos_token>},
     {"train_on_inputs", kBool, "false", kData,
      "train on prompts and all turns; else on completions and the assistant's answers",
      into<&O::train_on_inputs>},

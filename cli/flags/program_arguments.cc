@@ -71,6 +71,10 @@ constexpr FlagRow kTokenizeRows[] = {
     {"text_field", FlagKind::kText, "text", "Flags",
      "field of the text; given, it comes before chats"},
     {"chat_template", FlagKind::kText, "", "Flags", "Jinja file instead of the folder's template"},
+    {"add_tokens", FlagKind::kText, "", "Flags",
+     "special tokens that the tokenizer shall have, as for fmengine-train"},
+    {"eos_token", FlagKind::kText, "", "Flags",
+     "the token that ends a text, as for fmengine-train"},
     {"train_on_inputs", FlagKind::kBool, "false", "Flags",
      "train on prompts and all turns; else megatron's OUT.counted says which ids count"},
     {"skip_bad_lines", FlagKind::kInt, "0", "Flags",
@@ -250,6 +254,8 @@ TokenizeCommand parse_tokenize_command(std::span<const std::string> words) {
   }
   command.tokenizer = flags.text("tokenizer");
   command.chat_template = flags.text("chat_template");
+  command.extra.tokens = flags.tokens("add_tokens");
+  command.extra.eos = flags.text("eos_token");
   command.text_field = flags.text("text_field");
   command.text_first = flags.given("text_field");
   command.train_on_inputs = flags.flag("train_on_inputs");

@@ -9,6 +9,7 @@
 #include "engine/infer/generate.h"
 #include "engine/state/export_checkpoint.h"
 #include "text/prepare/write_tokens.h"
+#include "text/tokenizer/extra_tokens.h"
 
 namespace fm::cli {
 
@@ -44,6 +45,7 @@ struct TokenizeCommand {
   bool version = false;
   std::string tokenizer;
   std::string chat_template;
+  tokenizer::ExtraTokens extra;
   std::string text_field;
   bool text_first = false;  // text_field was given
   bool train_on_inputs = false;

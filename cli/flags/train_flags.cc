@@ -46,8 +46,8 @@ data::Split read_split(const FlagValues& flags) {
   return {.training = shares[0] / sum, .evaluation = shares[1] / sum};
 }
 
-constexpr const char* kLoraFlags[] = {"lora_alpha", "lora_dropout", "lora_target_modules",
-                                      "use_rslora", "modules_to_save"};
+constexpr const char* kLoraFlags[] = {"lora_alpha", "lora_dropout",    "lora_target_modules",
+                                      "use_rslora", "modules_to_save", "trainable_token_indices"};
 
 // "q_proj v_proj" or "q_proj,v_proj".
 std::vector<std::string> names_of(const FlagValues& flags, const char* flag) {
@@ -58,6 +58,22 @@ std::vector<std::string> names_of(const FlagValues& flags, const char* flag) {
   return names;
 }
 
+// "400,401"
+std::vector<std::int64_t> token_rows_of(const std::string& words) {
+  std::vector<std::int64_t> rows;
+  if (words.empty()) return rows;
+  for (const std::string& word : core::split(words, ',')) {
+    const double id = core::number_of(word).value_or(-1.0);
+    FM_USER_CHECK(id >= 0.0 && id < 2147483648.0 && id == std::floor(id),
+                  "--trainable_token_indices must be a list of ids, as 400,401; correct it (",
+                  words, ")");
+    rows.push_back(static_cast<std::int64_t>(id));
+  }
+  std::ranges::sort(rows);
+  rows.erase(std::ranges::unique(rows).begin(), rows.end());
+  return rows;
+}
+
 engine::LoraOptions lora_of_flags(const FlagValues& flags) {
   engine::LoraOptions lora;
   lora.r = flags.integer("lora_r", 1, kMostLoraRank);
@@ -66,6 +82,7 @@ engine::LoraOptions lora_of_flags(const FlagValues& flags) {
   lora.rslora = flags.flag("use_rslora");
   lora.targets = names_of(flags, "lora_target_modules");
   lora.modules_to_save = names_of(flags, "modules_to_save");
+  lora.token_rows = token_rows_of(flags.text("trainable_token_indices"));
   check_lora(lora, "--lora_r, --lora_alpha, --lora_dropout");
   return lora;
 }
@@ -171,6 +188,7 @@ void read_data(const FlagValues& flags, engine::TrainOptions& options) {
                 "--shuffle_split belongs to --split and --validation_split; give one of them, or "
                 "leave it out");
   options.split.shuffled = options.split.evaluation > 0.0 && flags.flag("shuffle_split");
+  options.add_tokens = flags.tokens("add_tokens");
   FM_USER_CHECK(options.split.evaluation == 0.0 || options.eval_data_path.empty(),
                 "evaluation data are a file or a part of the training data; leave out "
                 "--eval_data_path, or --split and --validation_split (eval_data_path=",

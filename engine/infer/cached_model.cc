@@ -69,6 +69,9 @@ void CachedModel::load(const std::filesystem::path& folder, const model::OpenedM
   const AdapterWeights adapters(lora, opened);
   checkpoint::HfFolder files(folder);
   match_tensors(opened, files, folder);
+  for (const std::string& name : opened.facts.vocab_tensors) {
+    files.grow(name, opened.facts.stored_vocab, opened.model.vocab);
+  }
   for (int unit = 0; unit < model_.unit_count(); ++unit) {
     const core::ParamTable& table = model_.table(unit);
     core::Buffer wide = core::make_f32(ledger_, core::Account::kParams, table.elements(), pages_);

@@ -142,6 +142,14 @@ std::string tokenizer_folder(const GenerateOptions& options) {
   return !adapter.empty() && checkpoint::has_tokenizer(adapter) ? adapter : options.ckpt;
 }
 
+// As peft's AutoPeftModel: the base has a row for each id of the adapter's own tokenizer. 0: it has
+// none.
+std::int64_t ids_of_adapter(const GenerateOptions& options) {
+  const std::string& adapter = options.lora.start;
+  if (adapter.empty() || !checkpoint::has_tokenizer(adapter)) return 0;
+  return tokenizer::open_tokenizer(adapter)->id_limit();
+}
+
 }  // namespace
 
 void generate(const GenerateOptions& options, const Console& console, core::Device* device) {
@@ -151,7 +159,8 @@ void generate(const GenerateOptions& options, const Console& console, core::Devi
   FM_DATA_CHECK(std::filesystem::is_directory(folder),
                 "--ckpt must be a Hugging Face folder; check the path (", options.ckpt, ")");
   const model::OpenedModel opened =
-      model::open_model(folder / "config.json", {.element = options.dtype});
+      model::open_model(folder / "config.json",
+                        {.vocab_at_least = ids_of_adapter(options), .element = options.dtype});
   const ModelText text(tokenizer_folder(options), opened.model.vocab, end_ids(folder));
   for (const std::string& note :
        {note_of_unknown_keys(opened.facts), note_of_other_tokenizer(options.tokenizer, folder)}) {

@@ -35,13 +35,20 @@ std::string start_of_part(const TrainOptions& options) {
                 {"element", core::name_of(options.element)},
                 {"train", options.train},
                 {"freeze", options.freeze}};
+  if (!options.add_tokens.empty() || !options.eos_token.empty()) {
+    start["tokens"] = {{"tokenizer", whole_path(options.tokenizer)},
+                       {"add", options.add_tokens},
+                       {"eos", options.eos_token}};
+  }
   if (lora.r > 0) {
     start["lora"] = {{"r", lora.r},
                      {"alpha", lora.alpha},
                      {"dropout", lora.dropout},
                      {"rslora", lora.rslora},
                      {"targets", lora.targets},
-                     {"modules_to_save", lora.modules_to_save}};
+                     {"modules_to_save", lora.modules_to_save},
+                     {"token_rows", lora.token_rows},
+                     {"token_modules", lora.token_modules}};
   }
   return start.dump();
 }
@@ -59,6 +66,12 @@ TrainOptions options_of_start(const std::string& text) {
     options.freeze = start.at("freeze");
     options.max_seq_len = 1;  // nothing is read
     options.batch = {1, 1, 1};
+    if (start.contains("tokens")) {
+      const json& tokens = start["tokens"];
+      options.tokenizer = tokens.at("tokenizer");
+      options.add_tokens = tokens.at("add").get<std::vector<std::string>>();
+      options.eos_token = tokens.at("eos");
+    }
     if (!start.contains("lora")) return options;
     const json& lora = start["lora"];
     options.lora = {.r = lora.at("r"),
@@ -67,6 +80,8 @@ TrainOptions options_of_start(const std::string& text) {
                     .rslora = lora.at("rslora"),
                     .targets = lora.at("targets").get<std::vector<std::string>>(),
                     .modules_to_save = lora.at("modules_to_save").get<std::vector<std::string>>(),
+                    .token_rows = lora.value("token_rows", std::vector<std::int64_t>()),
+                    .token_modules = lora.value("token_modules", std::vector<std::string>()),
                     .start = ""};
     return options;
   } catch (const json::exception& error) {

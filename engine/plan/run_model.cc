@@ -4,6 +4,7 @@
 #include "checkpoint/hf_folder.h"
 #include "core/check.h"
 #include "core/text.h"
+#include "engine/plan/run_tokens.h"
 #include "engine/plan/trained_names.h"
 #include "text/data/data_paths.h"
 
@@ -95,7 +96,8 @@ std::filesystem::path tokenizer_folder(const TrainOptions& options) {
   const std::string& named = options.tokenizer.empty() ? options.init_ckpt : options.tokenizer;
   const bool found = !named.empty() && checkpoint::has_tokenizer(named);
   if (!found) return options.tokenizer;  // a file, or to be refused where it is opened
-  return checkpoint::has_byte_tokenizer(named) ? "" : named;
+  const bool extended = !options.add_tokens.empty() || !options.eos_token.empty();
+  return !extended && checkpoint::has_byte_tokenizer(named) ? "" : named;
 }
 
 std::filesystem::path tokenizer_home(const TrainOptions& options) {
@@ -126,7 +128,9 @@ model::ModelChoices choices_of(const TrainOptions& options, core::Share share) {
           .lora = {.rank = options.lora.r,
                    .scale = options.lora.r > 0 ? options.lora.scale() : 1.0,
                    .dropout = options.lora.dropout,
-                   .targets = options.lora.targets},
+                   .targets = options.lora.targets,
+                   .token_rows = options.lora.token_rows,
+                   .token_modules = options.lora.token_modules},
           .share = share,
           .split_tokens = options.megatron_sequence_parallel && share.count > 1};
 }
@@ -144,7 +148,9 @@ model::OpenedModel open_run_model(const TrainOptions& options) {
     FM_DATA_CHECK(foreign.empty() || (options.pretrain && std::filesystem::exists(config)),
                   foreign);
   }
-  model::OpenedModel opened = model::open_model(config, choices_of(options));
+  model::ModelChoices choices = choices_of(options);
+  choices.vocab_at_least = tokens_of(options).ids;
+  model::OpenedModel opened = model::open_model(config, choices);
   FM_USER_CHECK(options.max_seq_len <= opened.facts.max_positions,
                 "--max_seq_len must be at most the model's max_position_embeddings; lower it, or "
                 "raise that key of config.json where the model is to learn longer rows "

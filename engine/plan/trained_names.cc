@@ -5,6 +5,7 @@
 #include <regex>
 
 #include "core/check.h"
+#include "engine/plan/run_model.h"
 #include "model/units/lora.h"
 
 namespace fm::engine {
@@ -42,6 +43,30 @@ void check_match(const char* flag, const std::string& words,
                 names.back(), " (", words, ")");
 }
 
+// Of a rule that mixes the numbers of a matrix no row is left alone.
+void check_token_rows(const TrainOptions& options, const model::Model& model) {
+  const std::vector<std::int64_t>& rows = options.lora.token_rows;
+  if (rows.empty()) return;
+  FM_USER_CHECK(rows.front() >= 0 && rows.back() < model.vocab,
+                "trainable_token_indices must be ids of the vocabulary; correct them (",
+                rows.front(), " to ", rows.back(), ", vocab_size=", model.vocab, ")");
+  const optim::OptimizerRow& rule = *options.optimizer.rule;
+  FM_USER_CHECK(rule.by_tensor == nullptr && rule.by_matrix == nullptr,
+                "trainable_token_indices trains rows of a matrix, which ", rule.name,
+                " moves as a whole; use another optimizer, as AdamW");
+  for (const int unit : {0, model.head_unit()}) {
+    for (const core::ParamEntry& entry : model.table(unit).entries()) {
+      const bool twice = entry.kind == core::ParamKind::kEmbedding && entry.split_dim == 0 &&
+                         is_saved_module(options.lora, entry.name) &&
+                         model::has_token_rows(choices_of(options).lora, entry.name);
+      FM_USER_CHECK(!twice,
+                    "modules_to_save trains a matrix whole, and trainable_token_indices some of "
+                    "its rows; leave out one of them (",
+                    entry.name, ")");
+    }
+  }
+}
+
 void check_saved_modules(const TrainOptions& options, const model::Model& model,
                          const std::vector<std::string>& names) {
   FM_USER_CHECK(options.train.empty() && options.freeze.empty(),
@@ -57,7 +82,9 @@ void check_saved_modules(const TrainOptions& options, const model::Model& model,
         "the last parts of ",
         names.front(), " and ", names.back(), " (", module, ")");
   }
-  FM_USER_CHECK(!model.tied || model.head->tied_params() == nullptr,
+  check_token_rows(options, model);
+  const bool whole = options.lora.token_rows.empty() && model.head->tied_params() != nullptr;
+  FM_USER_CHECK(!model.tied || !whole,
                 "modules_to_save must not name the embedding of a model whose head is tied to "
                 "it: peft would make two matrices of one; leave it out");
 }

@@ -14,6 +14,7 @@
 #include "core/process.h"
 #include "core/text.h"
 #include "engine/plan/run_model.h"
+#include "engine/plan/run_tokens.h"
 #include "kernels/threads.h"
 #include "text/data/data_paths.h"
 #include "text/prepare/line_batches.h"
@@ -37,7 +38,8 @@ prepare::Recipe recipe_of(const TrainOptions& options, std::int64_t vocab) {
                                                  .text_first = options.text_first,
                                                  .train_on_inputs = options.train_on_inputs,
                                                  .columns = options.rows.columns,
-                                                 .now = std::time(nullptr)});
+                                                 .now = std::time(nullptr),
+                                                 .texts = tokens_of(options).texts});
   FM_USER_CHECK(recipe.vocab <= vocab,
                 "every id of the tokenizer must have a row in the model's embedding; use the "
                 "model's own tokenizer, or a config.json with a larger vocab_size (tokenizer ",

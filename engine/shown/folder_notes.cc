@@ -5,6 +5,7 @@
 #include "checkpoint/hf_folder.h"
 #include "core/check.h"
 #include "core/text.h"
+#include "engine/plan/run_tokens.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace fm::engine {
@@ -81,6 +82,7 @@ std::vector<std::string> folder_notes(const TrainOptions& options, const model::
   if (!options.init_ckpt.empty() && !options.pretrain) {
     notes.push_back(note_of_other_tokenizer(options.tokenizer, options.init_ckpt));
   }
+  notes.push_back(note_of_markers(options));
   std::erase(notes, "");
   return notes;
 }

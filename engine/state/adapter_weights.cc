@@ -17,7 +17,7 @@ namespace fm::engine {
 using model::LoraFactor;
 
 AdapterWeights::AdapterWeights(const LoraOptions& lora, const model::OpenedModel& opened)
-    : rank_(lora.r), transposed_(opened.facts.transposed) {
+    : lora_(lora), rank_(lora.r), transposed_(opened.facts.transposed) {
   if (lora.r == 0) return;
   scale_ = static_cast<float>(lora.scale());
   TrainOptions options;
@@ -26,9 +26,11 @@ AdapterWeights::AdapterWeights(const LoraOptions& lora, const model::OpenedModel
   check_trained_names(options, with);
   file_.emplace(open_adapter(lora.start));
   check_adapter_names(lora, with, *file_);
+  for (const checkpoint::TensorSpec& spec : stored_specs(lora, with)) {
+    FM_DATA_CHECK(file_->find(spec.name) != nullptr, file_->path(),
+                  ": a tensor is missing; get the adapter again (", spec.name, ")");
+  }
   for (const checkpoint::TensorSpec& spec : trained_specs(with)) {
-    FM_DATA_CHECK(file_->find(stored_name(spec.name)) != nullptr, file_->path(),
-                  ": a tensor is missing; get the adapter again (", stored_name(spec.name), ")");
     if (!model::is_adapter(spec.name)) saved_.insert(spec.name);
   }
 }
@@ -45,7 +47,12 @@ std::vector<float> AdapterWeights::read(const std::string& name,
 void AdapterWeights::add_to(const core::ParamEntry& entry, std::span<float> weight) const {
   if (!file_) return;
   if (saved_.contains(entry.name)) {
-    std::ranges::copy(read(stored_name(entry.name), entry.shape), weight.begin());
+    core::Elements count(std::ssize(weight));
+    for (const core::TensorSlice& part :
+         stored_slices(lora_, core::slice_in_memory(entry.name, entry.shape, core::Elements(0),
+                                                    weight.data(), count))) {
+      file_->read(part);
+    }
     return;
   }
   const std::string module = entry.name.substr(0, entry.name.rfind('.'));

@@ -25,17 +25,29 @@ using core::Elements;
 using core::TensorSlice;
 using model::LoraFactor;
 
+// peft's name of the rows of a matrix.
+std::string rows_name(const std::string& matrix) {
+  return core::concat(model::kPeftPrefix, matrix.substr(0, matrix.rfind('.')),
+                      ".token_adapter.trainable_tokens_delta");
+}
+
 bool is_trained(const LoraOptions& lora, const std::string& name) {
   return model::is_adapter(name) || is_saved_module(lora, name);
+}
+
+std::set<std::string> trained_in(const model::Model& model) {
+  std::set<std::string> names;
+  for (const checkpoint::TensorSpec& spec : trained_specs(model)) names.insert(spec.name);
+  return names;
 }
 
 void read_adapters(const LoraOptions& lora, RankState& state) {
   const checkpoint::TensorFile file = open_adapter(lora.start);
   check_adapter_names(lora, state.model, file);
+  const std::set<std::string> trained = trained_in(state.model);
   for (TensorSlice& slice : param_slices(state, Part::kKept)) {
-    if (!is_trained(lora, slice.name)) continue;
-    slice.name = stored_name(slice.name);
-    file.read(slice);
+    if (!trained.contains(slice.name)) continue;
+    for (const TensorSlice& part : stored_slices(lora, slice)) file.read(part);
   }
 }
 
@@ -176,12 +188,50 @@ std::string stored_name(const std::string& name) {
   return model::is_adapter(name) ? name : model::kPeftPrefix + name;
 }
 
+std::vector<checkpoint::TensorSpec> stored_specs(const LoraOptions& lora,
+                                                 const model::Model& model) {
+  std::vector<checkpoint::TensorSpec> specs = trained_specs(model);
+  for (checkpoint::TensorSpec& spec : specs) {
+    if (is_trained(lora, spec.name)) {
+      spec.name = stored_name(spec.name);
+    } else {
+      spec.name = rows_name(spec.name);
+      spec.shape[0] = std::ssize(lora.token_rows);
+    }
+  }
+  return specs;
+}
+
+std::vector<TensorSlice> stored_slices(const LoraOptions& lora, TensorSlice slice) {
+  if (is_trained(lora, slice.name)) {
+    slice.name = stored_name(slice.name);
+    return {std::move(slice)};
+  }
+  std::vector<TensorSlice> out;
+  const Elements width(slice.shape[1]);
+  for (std::int64_t run = 0; run < slice.rows; ++run) {
+    const Elements begin = slice.first_of(run);
+    const Elements end = begin + slice.columns;
+    for (std::int64_t row = 0; row < std::ssize(lora.token_rows); ++row) {
+      const Elements of_row = width * lora.token_rows[static_cast<std::size_t>(row)];
+      const Elements first = std::max(begin, of_row);
+      const Elements last = std::min(end, of_row + width);
+      if (first >= last) continue;
+      out.push_back({.name = rows_name(slice.name),
+                     .shape = {std::ssize(lora.token_rows), slice.shape[1]},
+                     .first = width * row + (first - of_row),
+                     .columns = last - first,
+                     .source = slice.source,
+                     .at = slice.at + slice.source_stride() * run + (first - begin)});
+    }
+  }
+  return out;
+}
+
 void check_adapter_names(const LoraOptions& lora, const model::Model& model,
                          const checkpoint::TensorFile& file) {
   std::set<std::string> known;
-  for (const checkpoint::TensorSpec& spec : trained_specs(model)) {
-    known.insert(stored_name(spec.name));
-  }
+  for (const checkpoint::TensorSpec& spec : stored_specs(lora, model)) known.insert(spec.name);
   for (const checkpoint::StoredTensor& tensor : file.header().tensors) {
     FM_DATA_CHECK(known.contains(tensor.name), file.path(),
                   ": every tensor must have a place in the model with these adapters; use the "
@@ -261,6 +311,17 @@ std::vector<std::string> named_targets(const model::ModelFacts& facts, const mod
   return modules;
 }
 
+// By the last part of each module's name: a list would mean the embedding alone.
+nlohmann::ordered_json rows_json(const LoraOptions& lora, const model::Model& model) {
+  nlohmann::ordered_json rows;
+  for (const checkpoint::TensorSpec& spec : trained_specs(model)) {
+    if (is_trained(lora, spec.name)) continue;
+    const std::string module = spec.name.substr(0, spec.name.rfind('.'));
+    rows[module.substr(module.rfind('.') + 1)] = lora.token_rows;
+  }
+  return rows;
+}
+
 // What peft and vLLM read (peft/tuners/lora/config.py).
 std::string adapter_config(const TrainOptions& options, const model::ModelFacts& facts,
                            const model::Model& model) {
@@ -280,6 +341,7 @@ std::string adapter_config(const TrainOptions& options, const model::ModelFacts&
                                          {"inference_mode", true},
                                          {"init_lora_weights", true},
                                          {"modules_to_save", list_or_null(lora.modules_to_save)},
+                                         {"trainable_token_indices", rows_json(lora, model)},
                                          {"layers_to_transform", nullptr},
                                          {"layers_pattern", nullptr},
                                          {"rank_pattern", nlohmann::ordered_json::object()},
@@ -298,12 +360,13 @@ void export_adapter(const TrainOptions& options, const model::ModelFacts& facts,
   request.folder = target.adapter;
   request.config_json = adapter_config(options, facts, state.model);
   put_tokenizer(target.about, request);
-  request.tensors = trained_specs(state.model);
-  for (checkpoint::TensorSpec& spec : request.tensors) spec.name = stored_name(spec.name);
+  request.tensors = stored_specs(options.lora, state.model);
+  const std::set<std::string> trained = trained_in(state.model);
   for (TensorSlice& slice : param_slices(state, Part::kOwned)) {
-    if (!is_trained(options.lora, slice.name)) continue;
-    slice.name = stored_name(slice.name);
-    request.mine.push_back(std::move(slice));
+    if (!trained.contains(slice.name)) continue;
+    for (TensorSlice& part : stored_slices(options.lora, std::move(slice))) {
+      request.mine.push_back(std::move(part));
+    }
   }
   checkpoint::export_hf_folder(request, state.world);
 }

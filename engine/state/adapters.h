@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checkpoint/safetensors_file.h"
+#include "checkpoint/tensor_files.h"
 #include "core/tensor_slice.h"
 #include "engine/options.h"
 #include "engine/step/rank_state.h"
@@ -19,6 +20,12 @@ struct ExportTarget;  // engine/state/persistence.h
 checkpoint::TensorFile open_adapter(const std::string& folder);
 // The name of a trained parameter in that file.
 std::string stored_name(const std::string& name);
+// What that file holds of a model with adapters: names as in it, and of a matrix of which some rows
+// are trained these rows alone.
+std::vector<checkpoint::TensorSpec> stored_specs(const LoraOptions& lora,
+                                                 const model::Model& model);
+// Of the part of a trained parameter what is in the file; empty where that is none of it.
+std::vector<core::TensorSlice> stored_slices(const LoraOptions& lora, core::TensorSlice slice);
 // Throws UserError (11) for a tensor that has no place in `model`, which has adapters.
 void check_adapter_names(const LoraOptions& lora, const model::Model& model,
                          const checkpoint::TensorFile& file);

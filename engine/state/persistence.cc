@@ -14,9 +14,11 @@
 #include "core/check.h"
 #include "core/files/output_file.h"
 #include "core/finite.h"
+#include "core/json_edit.h"
 #include "core/philox.h"
 #include "engine/plan/export_dtype.h"
 #include "engine/plan/part_start.h"
+#include "engine/plan/run_tokens.h"
 #include "engine/state/adapters.h"
 #include "engine/step/tensors.h"
 #include "model/units/lora.h"
@@ -38,6 +40,9 @@ void fill_from_folder(const std::filesystem::path& path, const model::OpenedMode
                       RankState& state) {
   checkpoint::HfFolder folder(path);
   match_tensors(opened, folder, path);
+  for (const std::string& name : opened.facts.vocab_tensors) {
+    folder.grow(name, opened.facts.stored_vocab, opened.model.vocab);
+  }
   // Each rank reads other numbers, and all must end when some of them are wrong.
   const std::string problem = comm::first_problem(
       state.world, comm::attempt([&] {
@@ -283,15 +288,27 @@ bool knows_tokenizer(const TrainOptions& options) {
          (!options.init_ckpt.empty() && checkpoint::has_tokenizer(options.init_ckpt));
 }
 
+namespace {
+
+// Generation without generation_config.json, and vLLM, end where config.json says.
+std::string config_with_eos(const TrainOptions& options, const std::string& config_json) {
+  if (options.eos_token.empty()) return config_json;
+  return core::with_member(config_json, "eos_token_id", std::to_string(tokens_of(options).eos));
+}
+
+}  // namespace
+
 ExportFacts export_facts(const TrainOptions& options, const model::ModelFacts& facts) {
   const auto absolute = [](const std::string& path) {
     return path.empty() ? "" : std::filesystem::absolute(path).string();
   };
-  return {.config_json = facts.config_json,
+  return {.config_json = config_with_eos(options, facts.config_json),
           .tokenizer_from = tokenizer_home(options).string(),
           .byte_tokenizer = knows_tokenizer(options),
           .start = start_of_part(options),
           .chat_template = absolute(options.chat_template),
+          .add_tokens = options.add_tokens,
+          .eos_token = options.eos_token,
           .weights_from = options.pretrain ? "" : absolute(options.init_ckpt),
           .stored_prefixes = facts.names.stored_prefixes,
           .carried = facts.names.carried};
@@ -299,6 +316,13 @@ ExportFacts export_facts(const TrainOptions& options, const model::ModelFacts& f
 
 void put_tokenizer(const ExportFacts& about, checkpoint::ExportRequest& request) {
   request.tokenizer_from = about.tokenizer_from;
+  if (!about.tokenizer_from.empty()) {
+    request.tokenizer_texts = read_tokens({.folder = about.tokenizer_from,
+                                           .chat_template = about.chat_template,
+                                           .add_tokens = about.add_tokens,
+                                           .eos_token = about.eos_token})
+                                  .texts;
+  }
   request.byte_tokenizer = about.byte_tokenizer;
   request.chat_template = about.chat_template;
 }

@@ -38,6 +38,8 @@ std::string to_json(const ProgressState& state) {
       json["export"]["stored_prefixes"] = state.exports.stored_prefixes;
       json["export"]["carried"] = state.exports.carried;
     }
+    if (!state.exports.add_tokens.empty()) json["export"]["add_tokens"] = state.exports.add_tokens;
+    if (!state.exports.eos_token.empty()) json["export"]["eos_token"] = state.exports.eos_token;
     if (!state.exports.start.empty()) {
       json["export"]["start"] = nlohmann::json::parse(state.exports.start);
     }
@@ -82,6 +84,8 @@ ProgressState progress_from_json(const std::string& text) {
       state.exports.stored_prefixes =
           exports.value("stored_prefixes", state.exports.stored_prefixes);
       state.exports.carried = exports.value("carried", state.exports.carried);
+      state.exports.add_tokens = exports.value("add_tokens", std::vector<std::string>());
+      state.exports.eos_token = exports.value("eos_token", "");
       if (exports.contains("start")) state.exports.start = exports["start"].dump();
     }
     if (json.contains("best_evaluation")) {

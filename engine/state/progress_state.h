@@ -29,6 +29,8 @@ struct ExportFacts {
   bool byte_tokenizer = false;      // else: whether ours is the one
   std::string start = {};  // engine/plan/part_start.h; empty: the checkpoint holds all weights
   std::string chat_template = {};  // the file that takes the place of the tokenizer's, or empty
+  std::vector<std::string> add_tokens = {};  // to the tokenizer
+  std::string eos_token = {};
   std::string weights_from = {};   // the folder with the weights of the start, or empty
   // Of a part of a larger model: model::TensorNames.
   std::vector<std::pair<std::string, std::string>> stored_prefixes = {};

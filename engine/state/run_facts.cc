@@ -82,12 +82,14 @@ std::string batch_words(const RunPlan* plan) {
 
 Json lora_json(const LoraOptions& lora, const model::OpenedModel& opened) {
   if (lora.r == 0) return nullptr;
-  return {{"r", lora.r},
-          {"scale", lora.scale()},
-          {"dropout", lora.dropout},
-          {"targets", opened.facts.lora_targets},
-          {"modules_to_save", lora.modules_to_save},
-          {"start given", !lora.start.empty()}};
+  Json json = {{"r", lora.r},
+               {"scale", lora.scale()},
+               {"dropout", lora.dropout},
+               {"targets", opened.facts.lora_targets},
+               {"modules_to_save", lora.modules_to_save},
+               {"start given", !lora.start.empty()}};
+  if (!lora.token_rows.empty()) json["trainable_token_indices"] = lora.token_rows;
+  return json;
 }
 
 std::string lora_words(const LoraOptions& lora, const model::OpenedModel& opened) {
@@ -96,6 +98,9 @@ std::string lora_words(const LoraOptions& lora, const model::OpenedModel& opened
                              ", of ", core::join(opened.facts.lora_targets, " "));
   if (!lora.modules_to_save.empty()) {
     words += concat("; trained whole: ", core::join(lora.modules_to_save, " "));
+  }
+  if (!lora.token_rows.empty()) {
+    words += concat("; ", lora.token_rows.size(), " rows of the embedding and the head");
   }
   if (!lora.start.empty()) words += concat("; from ", lora.start);
   return words;
@@ -112,6 +117,8 @@ Facts model_facts(const KnownRun& run) {
                  fact("--freeze", o.freeze, kRanksAgree | kResumeAgrees),
                  fact("LoRA", lora_json(o.lora, run.opened), kRanksAgree | kResumeAgrees, "LoRA",
                       lora_words(o.lora, run.opened)),
+                 fact("--add_tokens", o.add_tokens, kRanksAgree | kResumeAgrees),
+                 fact("--eos_token", o.eos_token, kRanksAgree | kResumeAgrees),
                  fact("--init_ckpt given", !o.init_ckpt.empty(), kRanksAgree),
                  fact("--pretrain", o.pretrain, kRanksAgree), fact("--seed", o.seed, kRanksAgree),
                  only_shown("weights", weights_words(o))});

@@ -8,6 +8,7 @@
 
 #include "core/check.h"
 #include "core/files/files.h"
+#include "core/json_edit.h"
 #include "core/text.h"
 
 namespace fm::model {
@@ -172,6 +173,13 @@ ConfigReader ConfigReader::inner(const char* key) const {
                 ")");
   return ConfigReader(std::make_shared<const Object>(
       Object{object_->file, object_->prefix + key + ".", object_->text, value, {}}));
+}
+
+void ConfigReader::replace(const char* key, std::int64_t value) {
+  Object changed = *object_;
+  changed.text = core::with_member(changed.text, key, std::to_string(value));
+  changed.json[key] = static_cast<std::uint64_t>(value);  // as it is read
+  object_ = std::make_shared<const Object>(std::move(changed));
 }
 
 std::vector<std::pair<std::string, std::string>> ConfigReader::not_asked_for() const {

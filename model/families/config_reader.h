@@ -36,6 +36,9 @@ class ConfigReader {
   std::vector<std::string> texts_or_none(const char* key) const;
   ConfigReader inner(const char* key) const;
 
+  // From now on the key has this number, also in the text of the file.
+  void replace(const char* key, std::int64_t value);
+
   // The keys of this object, with their values for messages, that no call above has read. Null keys
   // are left out.
   std::vector<std::pair<std::string, std::string>> not_asked_for() const;

@@ -48,6 +48,8 @@ ModelFacts facts_of(const DecoderConfig& config, const ConfigReader& file) {
                              ", vocabulary ", config.vocab, config.tied ? ", tied" : "");
   facts.identity = identity_of(config);
   facts.config_json = file.text_with_architecture(config.architecture);
+  facts.vocab_tensors = {embedding_name(config), config.names.head + ".weight",
+                         config.names.head + ".bias"};
   facts.max_positions = config.max_positions;
   if (config.rope.type == RopeConfig::Type::kLongrope) {
     facts.rope_switch = config.rope.original_max_position_embeddings;
@@ -120,8 +122,17 @@ OpenedModel open_decoder(const DecoderConfig& config, const ConfigReader& file,
 }
 
 OpenedModel open_model(const std::filesystem::path& config_json, const ModelChoices& choices) {
-  const ConfigReader file(config_json);
-  return open_decoder(read_config(file), file, choices);
+  ConfigReader file(config_json);
+  DecoderConfig config = read_config(file);
+  const DecoderConfig stored = config;
+  if (choices.vocab_at_least > stored.vocab) {
+    file.replace("vocab_size", choices.vocab_at_least);
+    config = read_config(file);
+    config.pad_id = stored.pad_id;  // which counts from the end where it is negative
+  }
+  OpenedModel opened = open_decoder(config, file, choices);
+  if (config.vocab > stored.vocab) opened.facts.stored_vocab = stored.vocab;
+  return opened;
 }
 
 }  // namespace fm::model

@@ -9,14 +9,20 @@
 #include "kernels/pointwise/moves.h"
 #include "model/units/dropout.h"
 #include "model/units/linear.h"
+#include "model/units/lora.h"
+#include "model/units/token_rows.h"
 
 namespace fm::model {
 namespace {
 
+std::string table_name(const DecoderConfig& config) {
+  return config.names.base + config.names.embedding + ".weight";
+}
+
 UnitTables make_tables(const DecoderConfig& config, const ModelChoices& choices) {
   const ModuleNames& names = config.names;
   std::vector<core::ParamEntry> entries;
-  entries.push_back({.name = names.base + names.embedding + ".weight",
+  entries.push_back({.name = table_name(config),
                      .shape = {config.vocab, config.hidden},
                      .kind = core::ParamKind::kEmbedding,
                      .split_dim = 0});
@@ -25,7 +31,7 @@ UnitTables make_tables(const DecoderConfig& config, const ModelChoices& choices)
                        .shape = {config.max_positions, config.hidden},
                        .kind = core::ParamKind::kEmbedding});
   }
-  return {std::move(entries), choices};
+  return {std::move(entries), with_token_rows(choices, table_name(config))};
 }
 
 }  // namespace
@@ -41,7 +47,8 @@ EmbeddingUnit<T>::EmbeddingUnit(const DecoderConfig& config, const ModelChoices&
       dropout_(config.dropout.embedding),
       positions_(config.names.positions.empty() ? 0 : config.max_positions),
       tables_(make_tables(config, choices)),
-      table_at_(place_of(tables_, config.names.base + config.names.embedding + ".weight")),
+      some_rows_(has_token_rows(choices.lora, table_name(config))),
+      table_at_(place_of(tables_, table_name(config))),
       positions_at_(place_of(tables_, config.names.base + config.names.positions + ".weight")) {}
 
 template <class T>
@@ -181,6 +188,9 @@ void EmbeddingUnit<T>::backward_weight(const UnitCall& call, const Gradients& gr
   // Like transformers, which creates the table with padding_idx, skips pads.
   kernels::embedding_backward(call.work, call.input.tokens_of_work(), rows(), parked_BTD, hidden_,
                               dtable_VD);
+  if (some_rows_) {
+    clear_other_rows(call.work, choices_.lora.token_rows, rows_, hidden_, dtable_VD);
+  }
 }
 
 template class EmbeddingUnit<float>;

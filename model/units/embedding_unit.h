@@ -44,6 +44,7 @@ class EmbeddingUnit final : public Unit {
   double dropout_;
   std::int64_t positions_;  // learned ones; 0: none
   UnitTables tables_;
+  bool some_rows_;  // of the table are trained (model/units/token_rows.h)
   ParamPlace table_at_;
   ParamPlace positions_at_;
 };

@@ -7,12 +7,20 @@
 #include "kernels/pointwise/biases.h"
 #include "kernels/pointwise/elements.h"
 #include "model/units/linear.h"
+#include "model/units/lora.h"
+#include "model/units/token_rows.h"
 
 namespace fm::model {
 namespace {
 
 template <class T>
 constexpr bool kIsFp32 = std::is_same_v<T, float>;
+
+// The matrix of logits.
+std::string matrix_name(const DecoderConfig& config) {
+  const ModuleNames& names = config.names;
+  return (config.tied ? names.base + names.embedding : names.head) + ".weight";
+}
 
 UnitTables make_tables(const DecoderConfig& config, const ModelChoices& choices) {
   using core::ParamKind;
@@ -23,7 +31,7 @@ UnitTables make_tables(const DecoderConfig& config, const ModelChoices& choices)
     entries.push_back({.name = norm + ".bias", .shape = {config.hidden}, .kind = ParamKind::kBias});
   }
   if (!config.tied) {
-    entries.push_back({.name = config.names.head + ".weight",
+    entries.push_back({.name = matrix_name(config),
                        .shape = {config.vocab, config.hidden},
                        .kind = ParamKind::kEmbedding,
                        .split_dim = 0});
@@ -34,7 +42,8 @@ UnitTables make_tables(const DecoderConfig& config, const ModelChoices& choices)
                        .kind = ParamKind::kBias,
                        .split_dim = 0});
   }
-  return {std::move(entries), choices};
+  return {std::move(entries),
+          config.tied ? choices : with_token_rows(choices, matrix_name(config))};
 }
 
 }  // namespace
@@ -74,9 +83,10 @@ Head<T>::Head(const DecoderConfig& config, const ModelChoices& choices, const Un
       norm_at_(place_of(tables_, config.names.base + config.names.final_norm + ".weight")),
       norm_bias_at_(place_of(tables_, config.names.base + config.names.final_norm + ".bias")),
       bias_at_(place_of(tables_, config.names.head + ".bias")),
-      matrix_at_(place_of(tables_, config.names.head + ".weight")) {
+      matrix_at_(place_of(tables_, config.names.head + ".weight")),
+      some_rows_(has_token_rows(choices.lora, matrix_name(config))) {
   if (!config.tied) return;
-  matrix_at_ = place_of(embedding, config.names.base + config.names.embedding + ".weight");
+  matrix_at_ = place_of(embedding, matrix_name(config));
   tied_ = matrix_at_.frozen ? embedding.frozen : embedding.own;
 }
 
@@ -288,6 +298,10 @@ void Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale, const G
                       .residual = nullptr,
                       .dx = hidden_ND,
                       .sums = sums});
+  }
+  if (some_rows_) {
+    clear_other_rows(work, choices_.lora.token_rows, columns_, hidden_,
+                     matrix_base + matrix_at_.offset);
   }
   if (own.some()) {
     kernels::copy(work, own.count * hidden_, all_BTD + own.first * hidden_, own_BTD);

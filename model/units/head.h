@@ -93,6 +93,7 @@ class Head final : public LossUnit {
   ParamPlace norm_bias_at_;
   ParamPlace bias_at_;
   ParamPlace matrix_at_;  // in the head's own tables, or in tied_
+  bool some_rows_;        // of the matrix are trained (model/units/token_rows.h)
 };
 
 }  // namespace fm::model

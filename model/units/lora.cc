@@ -141,6 +141,12 @@ std::vector<std::string> targets_of(const DecoderConfig& config, const LoraChoic
   return ends;
 }
 
+bool has_token_rows(const LoraChoices& lora, const std::string& matrix) {
+  if (lora.token_rows.empty()) return false;
+  const std::string module = matrix.substr(0, matrix.rfind('.'));
+  return lora.token_modules.empty() || is_one_of(module, lora.token_modules);
+}
+
 void init_adapter(const core::ParamEntry& entry, std::uint64_t seed, core::Elements first,
                   std::span<float> out) {
   std::ranges::fill(out, 0.0F);

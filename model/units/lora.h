@@ -27,6 +27,9 @@ std::vector<std::string> targets_of(const DecoderConfig& config, const LoraChoic
 // Whether the name of a module is one of `names`, or ends in "." and one of them.
 bool is_one_of(const std::string& module, const std::vector<std::string>& names);
 
+// Whether some rows of this matrix ("model.embed_tokens.weight") are trained (token_rows.h).
+bool has_token_rows(const LoraChoices& lora, const std::string& matrix);
+
 // Initial values as in peft: A uniform within 1 / sqrt(in), by Philox keyed by (seed, name,
 // element); B zero.
 void init_adapter(const core::ParamEntry& entry, std::uint64_t seed, core::Elements first,

@@ -33,6 +33,18 @@ TEST(DataFlags, ALineOfPathsEndsAtTheNextFlag) {
   EXPECT_TRUE(holds(refused({"--data_path"}), "--data_path needs a value"));
 }
 
+TEST(DataFlags, TokensAreAListWithCommasOrOfJson) {
+  const auto tokens = [](const std::string& words) {
+    return options_of({"--data_path=d", "--add_tokens", words}).add_tokens;
+  };
+  EXPECT_EQ(tokens("<|im_start|>,<|im_end|>"), (Words{"<|im_start|>", "<|im_end|>"}));
+  EXPECT_EQ(tokens(R"(["a,b", "<x>"])"), (Words{"a,b", "<x>"}));
+  EXPECT_TRUE(options_of({"--data_path=d"}).add_tokens.empty());
+  for (const char* words : {"a,", "a, b", "[1]", "[\"a\"", "[\"\"]"}) {
+    EXPECT_NE(refused({"--add_tokens", words}).find("--add_tokens"), std::string::npos) << words;
+  }
+}
+
 TEST(DataFlags, SharesOfASplitAreOfTheirSum) {
   const data::Split megatron = options_of({"--data_path=d", "--split", "949,50,1"}).split;
   EXPECT_DOUBLE_EQ(megatron.training, 0.949);

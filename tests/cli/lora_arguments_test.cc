@@ -95,6 +95,16 @@ TEST(PeftFolder, SaysWhatItsAdaptersAre) {
   EXPECT_EQ(lora.start, folder().string());
 }
 
+TEST(LoraFlags, RowsOfTokensAreAListOfIds) {
+  EXPECT_EQ(parse({"--lora_r=1", "--trainable_token_indices", "401,400,401"}).token_rows,
+            (std::vector<std::int64_t>{400, 401}));
+  for (const char* words : {"4,x", "-1", "1.5", "4,,5"}) {
+    EXPECT_TRUE(holds(refusal_of_words({"--lora_r=1", "--trainable_token_indices", words}),
+                      "must be a list of ids"))
+        << words;
+  }
+}
+
 std::string changed(const std::string& from, const std::string& to) {
   std::string text = kPeft;
   text.replace(text.find(from), from.size(), to);
@@ -114,6 +124,24 @@ TEST(PeftFolder, OfAnotherKindIsRefusedByItsKey) {
   EXPECT_TRUE(
       holds(refused("\"rank_pattern\": {}", "\"rank_pattern\": {\"q\": 2}"), "rank_pattern"));
   EXPECT_TRUE(holds(refused("\"r\": 16", "\"r\": 1.5"), "whole number"));
+}
+
+// A list is of the embedding alone; peft 0.21, utils/other.py: set_additional_trainable_modules.
+TEST(PeftFolder, MayTrainRowsOfTokens) {
+  const auto rows = [](const std::string& json) {
+    write(changed("\"bias\": \"none\"", "\"trainable_token_indices\": " + json));
+    return parse({"--adapter", folder().string()});
+  };
+  EXPECT_EQ(rows("[7, 9]").token_rows, (std::vector<std::int64_t>{7, 9}));
+  EXPECT_EQ(rows("[7, 9]").token_modules.front(), "embed_tokens");
+  const engine::LoraOptions both = rows(R"({"embed_tokens": [7, 9], "lm_head": [7, 9]})");
+  EXPECT_EQ(both.token_rows, (std::vector<std::int64_t>{7, 9}));
+  EXPECT_EQ(both.token_modules, (Words{"embed_tokens", "lm_head"}));
+  EXPECT_TRUE(rows("null").token_rows.empty());
+  const auto refused = [&](const std::string& json) { return refusal_of([&] { rows(json); }); };
+  EXPECT_TRUE(holds(refused(R"({"embed_tokens": [7], "lm_head": [8]})"), "the same ids"));
+  EXPECT_TRUE(holds(refused("[9, 7]"), "ascending order"));
+  EXPECT_TRUE(holds(refused(R"({"embed_tokens": []})"), "ascending order"));
 }
 
 TEST(PeftFolder, InThePlaceOfTheModelNamesIt) {

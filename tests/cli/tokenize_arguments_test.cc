@@ -35,7 +35,8 @@ TEST(TokenizeArguments, FlatFilesOfTheFieldTextAreTheDefault) {
 TEST(TokenizeArguments, EveryFlagCounts) {
   const TokenizeCommand command = parse_tokenize_command(
       with({"--data-format=megatron", "--text_field", "body", "--chat_template", "c.jinja",
-            "--train_on_inputs", "--skip_bad_lines", "3", "--threads", "5", "--columns=q=prompt",
+            "--add_tokens", "<a>,<b>", "--eos_token", "<b>", "--train_on_inputs",
+            "--skip_bad_lines", "3", "--threads", "5", "--columns=q=prompt",
             "--sample_by=document"}));
   EXPECT_EQ(command.options.rows.columns.words(), "q=prompt");
   EXPECT_EQ(command.options.rows.sample_by, data::SampleBy::kDocument);
@@ -43,6 +44,8 @@ TEST(TokenizeArguments, EveryFlagCounts) {
   EXPECT_EQ(command.text_field, "body");
   EXPECT_TRUE(command.text_first);
   EXPECT_EQ(command.chat_template, "c.jinja");
+  EXPECT_EQ(command.extra.tokens, (Words{"<a>", "<b>"}));
+  EXPECT_EQ(command.extra.eos, "<b>");
   EXPECT_TRUE(command.train_on_inputs);
   EXPECT_EQ(command.options.skip_bad_lines, 3);
   EXPECT_EQ(command.threads, 5);

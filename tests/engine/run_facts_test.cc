@@ -64,6 +64,8 @@ TEST_F(RunFacts, WhatACheckpointKeepsHasTheNamesOfTheJson) {
       "warmup_num_steps": 3, "total_num_steps": 9, "warmup_type": "linear",
       "--document_attention": false})"));
   Json model = Json::parse(open_run_model(options).facts.identity);
+  model["--add_tokens"] = Json::array();
+  model["--eos_token"] = "";
   model["--train"] = "";
   model["--freeze"] = "";
   model["LoRA"] = nullptr;

@@ -18,11 +18,20 @@ std::string read_text(const fs::path& path, core::Bytes most) {
   return std::move(file.text);
 }
 
+// A folder, some of whose files have another text.
+struct TextFolder {
+  const fs::path& path;
+  const core::FileTexts& texts;
+};
+
 // The JSON object of a file; undefined where there is no such file.
-jinja::Value read_object(const fs::path& path) {
-  if (!fs::exists(path)) return {};
-  jinja::Value value = jinja::parse_json(read_text(path, core::kMostListing), path.string() + ":1",
-                                         jinja::LargeIntegers::kFloats);
+jinja::Value read_object(const TextFolder& folder, const char* name) {
+  const fs::path path = folder.path / name;
+  const auto given = folder.texts.find(name);
+  if (given == folder.texts.end() && !fs::exists(path)) return {};
+  jinja::Value value = jinja::parse_json(
+      given != folder.texts.end() ? given->second : read_text(path, core::kMostListing),
+      path.string() + ":1", jinja::LargeIntegers::kFloats);
   FM_DATA_CHECK(value.dict() != nullptr, path.string(), ":1: a JSON object is required");
   return value;
 }
@@ -49,7 +58,7 @@ void add_tokens(jinja::Entries& tokens, const jinja::Value& object) {
   }
 }
 
-jinja::Entries read_tokens_of(const fs::path& folder, const jinja::Value& config) {
+jinja::Entries read_tokens_of(const TextFolder& folder, const jinja::Value& config) {
   jinja::Entries tokens;
   add_tokens(tokens, config);
   for (const char* key : {"model_specific_special_tokens", "extra_special_tokens"}) {
@@ -57,22 +66,22 @@ jinja::Entries read_tokens_of(const fs::path& folder, const jinja::Value& config
   }
   // Folders from before transformers 4.34 keep them in a file of their own.
   if (field(config, "added_tokens_decoder") == nullptr)
-    add_tokens(tokens, read_object(folder / "special_tokens_map.json"));
+    add_tokens(tokens, read_object(folder, "special_tokens_map.json"));
   return tokens;
 }
 
-std::vector<std::string> read_added_tokens(const fs::path& folder, const jinja::Value& config,
+std::vector<std::string> read_added_tokens(const TextFolder& folder, const jinja::Value& config,
                                            const jinja::Entries& named) {
   std::vector<std::string> tokens;
   for (const auto& [name, token] : named) tokens.push_back(*token.text());
-  const jinja::Value tokenizer = read_object(folder / "tokenizer.json");
+  const jinja::Value tokenizer = read_object(folder, "tokenizer.json");
   for (const jinja::Value* list :
        {field(tokenizer, "added_tokens"), field(config, "added_tokens_decoder"),
         field(config, "additional_special_tokens"), field(config, "extra_special_tokens"),
         field(config, "model_specific_special_tokens")}) {
     if (list == nullptr || list->is<jinja::None>()) continue;
     const bool by_id = list->dict() != nullptr;
-    FM_DATA_CHECK(by_id || list->sequence() != nullptr, folder.string(),
+    FM_DATA_CHECK(by_id || list->sequence() != nullptr, folder.path.string(),
                   ": added_tokens of tokenizer.json and the special tokens of "
                   "tokenizer_config.json must be lists or objects; correct the file (",
                   kind_name(*list), ")");
@@ -82,7 +91,7 @@ std::vector<std::string> read_added_tokens(const fs::path& folder, const jinja::
     }
   }
   if (field(config, "added_tokens_decoder") == nullptr) {
-    const jinja::Value older = read_object(folder / "added_tokens.json");
+    const jinja::Value older = read_object(folder, "added_tokens.json");
     if (const jinja::Dict* ids = older.dict()) {
       for (const auto& [token, id] : ids->entries) tokens.push_back(token);
     }
@@ -138,7 +147,8 @@ const NamedText* named(const std::vector<NamedText>& templates, std::string_view
   return found == templates.end() ? nullptr : &*found;
 }
 
-ChatFormat with_tokens(const fs::path& folder, const jinja::Value& config, jinja::Template plain) {
+ChatFormat with_tokens(const TextFolder& folder, const jinja::Value& config,
+                       jinja::Template plain) {
   ChatFormat format{std::move(plain), {}, read_tokens_of(folder, config), {}};
   format.added_tokens = read_added_tokens(folder, config, format.tokens);
   return format;
@@ -146,9 +156,9 @@ ChatFormat with_tokens(const fs::path& folder, const jinja::Value& config, jinja
 
 }  // namespace
 
-std::optional<ChatFormat> read_chat_format(const fs::path& folder) {
+std::optional<ChatFormat> read_chat_format(const fs::path& folder, const core::FileTexts& texts) {
   const fs::path config_file = folder / "tokenizer_config.json";
-  const jinja::Value config = read_object(config_file);
+  const jinja::Value config = read_object({folder, texts}, "tokenizer_config.json");
   std::vector<NamedText> templates = template_files(folder);
   if (templates.empty()) templates = configured_templates(config, config_file.string());
   if (templates.empty()) return std::nullopt;
@@ -156,15 +166,18 @@ std::optional<ChatFormat> read_chat_format(const fs::path& folder) {
   FM_DATA_CHECK(plain != nullptr, folder.string(),
                 ": one of several chat templates must be named default; give one by its file (",
                 templates.size(), " templates)");
-  ChatFormat format = with_tokens(folder, config, jinja::Template(plain->text, plain->file));
+  ChatFormat format =
+      with_tokens({folder, texts}, config, jinja::Template(plain->text, plain->file));
   if (const NamedText* tools = named(templates, "tool_use"))
     format.with_tools.emplace(tools->text, tools->file);
   return format;
 }
 
-ChatFormat read_chat_format(const fs::path& folder, const fs::path& template_file) {
+ChatFormat read_chat_format(const fs::path& folder, const fs::path& template_file,
+                            const core::FileTexts& texts) {
+  const TextFolder read{folder, texts};
   return with_tokens(
-      folder, read_object(folder / "tokenizer_config.json"),
+      read, read_object(read, "tokenizer_config.json"),
       jinja::Template(read_text(template_file, core::kMostConfig), template_file.string()));
 }
 

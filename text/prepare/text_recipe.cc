@@ -277,12 +277,13 @@ Recipe read_recipe(const std::filesystem::path& path, const std::filesystem::pat
   const std::filesystem::path whole = std::filesystem::absolute(path);
   const std::filesystem::path folder =
       std::filesystem::is_directory(whole) ? whole : whole.parent_path();
-  std::shared_ptr<const tokenizer::Tokenizer> tokenizer = tokenizer::open_tokenizer(path.string());
+  std::shared_ptr<const tokenizer::Tokenizer> tokenizer =
+      tokenizer::open_tokenizer(path.string(), options.texts);
   std::shared_ptr<const chat::ChatFormat> format;
   if (!template_file.empty()) {
-    format =
-        std::make_shared<const chat::ChatFormat>(chat::read_chat_format(folder, template_file));
-  } else if (auto found = chat::read_chat_format(folder)) {
+    format = std::make_shared<const chat::ChatFormat>(
+        chat::read_chat_format(folder, template_file, options.texts));
+  } else if (auto found = chat::read_chat_format(folder, options.texts)) {
     format = std::make_shared<const chat::ChatFormat>(std::move(*found));
   }
   options.template_identity = template_identity(folder, template_file);

@@ -22,6 +22,7 @@ struct TextOptions {
   data::Columns columns = {};              // what they mean, before a form is recognised
   std::time_t now = 0;                     // what a template prints as today
   std::string template_identity = "none";  // of the chat template
+  core::FileTexts texts = {};              // of files of the folder, instead of the disk's
 };
 
 // A line is one JSON object of these forms, known by its fields; the first that fits counts:

@@ -53,15 +53,17 @@ class ContentHash {
 // A folder that is being read.
 class Folder {
  public:
-  explicit Folder(fs::path path) : path_(std::move(path)) {}
+  explicit Folder(fs::path path, const core::FileTexts& texts = {})
+      : path_(std::move(path)), texts_(texts) {}
 
   std::string name(std::string_view file) const { return (path_ / file).string(); }
   bool has(std::string_view file) const {
     std::error_code ignored;
-    return fs::is_regular_file(path_ / file, ignored);
+    return texts_.contains(std::string(file)) || fs::is_regular_file(path_ / file, ignored);
   }
   std::string read(std::string_view file) {
-    std::string text = read_file(path_ / file);
+    const auto given = texts_.find(std::string(file));
+    std::string text = given != texts_.end() ? given->second : read_file(path_ / file);
     hash_.add(file);
     hash_.add(text);
     return text;
@@ -82,6 +84,7 @@ class Folder {
 
  private:
   fs::path path_;
+  core::FileTexts texts_;
   ContentHash hash_;
 };
 
@@ -279,7 +282,8 @@ std::unique_ptr<const Tokenizer> finish(Parts parts, const Folder& folder) {
 
 }  // namespace
 
-std::unique_ptr<const Tokenizer> open_tokenizer(const std::string& path) {
+std::unique_ptr<const Tokenizer> open_tokenizer(const std::string& path,
+                                                const core::FileTexts& texts) {
   const fs::path at(path);
   std::error_code ignored;
   if (!fs::is_directory(at, ignored)) {  // one file, and nothing beside it
@@ -291,12 +295,12 @@ std::unique_ptr<const Tokenizer> open_tokenizer(const std::string& path) {
     parts->files = {path};
     return finish(std::move(parts), folder);
   }
-  Folder folder(at);
+  Folder folder(at, texts);
   const Config config{folder.settings("tokenizer_config.json"),
                       folder.settings("special_tokens_map.json")};
   Parts parts = folder.has("tokenizer.json") ? read_with_json(folder, config)
                                              : read_without_json(folder, config);
-  Folder beside(at);  // what it says of the end of texts is no part of the identity
+  Folder beside(at, texts);  // what it says of the end of texts is no part of the identity
   put_special_ids(*parts, config, beside.settings("generation_config.json"));
   return finish(std::move(parts), folder);
 }

@@ -145,6 +145,16 @@ TextPart Tokenizer::with_spaces(std::string_view text, TextPart stands, std::siz
   return parts_->added.with_spaces(text, stands, from);
 }
 
+std::map<TokenId, AddedToken> Tokenizer::added_with(const std::vector<std::string>& more) const {
+  AddedTokens added = parts_->added;
+  std::vector<AddedToken> tokens;
+  for (const std::string& text : more) {
+    tokens.push_back({.content = text, .normalized = false, .special = true});
+  }
+  added.add(tokens, *parts_->vocabulary);
+  return added.tokens();
+}
+
 const SpecialIds& Tokenizer::special_ids() const { return parts_->special_ids; }
 
 const std::string& Tokenizer::identity() const { return parts_->identity; }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/files/file_texts.h"
 #include "text/tokenizer/vocabulary.h"
 
 namespace fm::tokenizer {
@@ -29,7 +31,8 @@ struct SpecialIds {
   std::vector<TokenId> ends;  // any of them ends a generated text: eos and generation_config.json's
 };
 
-struct TextPart;        // text/tokenizer/added_tokens.h
+struct AddedToken;  // text/tokenizer/added_tokens.h
+struct TextPart;
 struct TokenizerParts;  // text/tokenizer/parts.h
 struct Workspace;
 
@@ -63,6 +66,8 @@ class Tokenizer {
   std::optional<std::string> id_to_token(TokenId id) const;
   // AddedTokens::with_spaces (text/tokenizer/added_tokens.h).
   TextPart with_spaces(std::string_view text, TextPart stands, std::size_t from) const;
+  // All added tokens by their ids, with special ones more, or some made special.
+  std::map<TokenId, AddedToken> added_with(const std::vector<std::string>& more) const;
   const SpecialIds& special_ids() const;
   // Changes when any file that decides about ids changes: 16 hexadecimal digits.
   const std::string& identity() const;
@@ -81,8 +86,10 @@ class Tokenizer {
 // A folder with tokenizer.json, else vocab.json and merges.txt, else tokenizer.model; or one file
 // *.json or of SentencePiece. Special tokens are read from tokenizer_config.json,
 // special_tokens_map.json and generation_config.json beside it. Throws UserError (11) naming the
-// file and the component that is wrong or not supported.
-std::unique_ptr<const Tokenizer> open_tokenizer(const std::string& path);
+// file and the component that is wrong or not supported. `texts` are those of files of the folder
+// that count instead of what is on the disk.
+std::unique_ptr<const Tokenizer> open_tokenizer(const std::string& path,
+                                                const core::FileTexts& texts = {});
 
 // Text of ids that come one by one. A part of a character waits until it is whole.
 class StreamDecoder {
