@@ -180,6 +180,9 @@ void add_block(const DecoderConfig& config, nlohmann::json& values) {
   add("attention_scale", config.attention_scale, 0.0);
   add("attention_softcap", config.attention_softcap, 0.0);
   add("residual_multiplier", config.residual_scale, 1.0);
+  // Where norms multiply by 1 + weight the scale follows from hidden_size.
+  const bool follows = block.norm == NormKind::kRmsOnePlus;
+  add("embedding_multiplier", follows ? 1.0 : config.embedding_scale, 1.0);
   add("query_beta", config.rope.query_beta, 0.0);
   add("rotary_dim", config.rope.rotary_dim, config.head_dim);
   add("attention_factor", config.rope.attention_factor, 1.0);

@@ -192,6 +192,37 @@ TEST(ComposedFamilies, FalconHasThreeKindsOfHeads) {
   refused("falcon", R"(, "multi_query": false, "num_kv_heads": 8)", {"num_kv_heads"});
 }
 
+// TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING of peft.
+TEST(ComposedFamilies, AdaptersHaveTheDefaultsOfPeft) {
+  using Targets = std::vector<std::string>;
+  for (const char* type : {"gemma2", "gemma3_text", "stablelm"}) {
+    EXPECT_EQ(read(type).lora_targets, (Targets{"q_proj", "v_proj"})) << type;
+  }
+  EXPECT_EQ(read("phi").lora_targets, (Targets{"q_proj", "v_proj", "fc1", "fc2"}));
+  EXPECT_EQ(read("falcon").lora_targets, (Targets{"query_key_value"}));
+  for (const char* type : {"olmo3", "smollm3", "granite", "glm4", "ministral3", "seed_oss",
+                           "exaone4", "starcoder2", "cohere"}) {
+    EXPECT_EQ(read(type).lora_targets, Targets()) << type;
+  }
+}
+
+TEST(ComposedFamilies, ARunKnowsWhatDefinesItsFunction) {
+  const auto identity = [](const std::string& type, const std::string& more) {
+    return identity_of(read(type, more));
+  };
+  const std::string plain = identity("granite", "");
+  for (const char* key :
+       {"embedding_multiplier", "logits_scaling", "attention_multiplier", "residual_multiplier"}) {
+    EXPECT_NE(identity("granite", core::concat(", \"", key, "\": 0.5")), plain) << key;
+  }
+  EXPECT_NE(identity("smollm3", R"(, "no_rope_layer_interval": 2)"), identity("smollm3", ""));
+  EXPECT_NE(identity("gemma3_text", R"(, "rope_local_base_freq": 5.0)"),
+            identity("gemma3_text", ""));
+  const std::string beta = R"(, "rope_parameters": {"rope_type": "default",
+      "original_max_position_embeddings": 8, "llama_4_scaling_beta": )";
+  EXPECT_NE(identity("ministral3", beta + "0.5}"), identity("ministral3", beta + "0.25}"));
+}
+
 TEST(ComposedFamilies, WhatIsNotSupportedIsRefusedByName) {
   refused("cohere", R"(, "use_qk_norm": true)", {"use_qk_norm", "value true"});
   refused("stablelm", R"(, "qk_layernorm": true)", {"qk_layernorm", "value true"});

@@ -244,5 +244,5 @@ FAMILY_CASES = {
     for place, (name, shape) in enumerate(FAMILIES.items())
 } | {
     f"{name}_bf16": odd(FAMILIES[name], zero=3, pipe_ranks=2, precision="bf16")
-    for name in ("gemma", "gpt2", "gpt_neox")
+    for name in ("gemma", "glm4", "gpt2", "gpt_neox")
 }
