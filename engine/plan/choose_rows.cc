@@ -16,11 +16,12 @@ namespace {
 bool holds_answers(const TrainOptions& options) {
   if (options.data_path.empty()) return false;
   // Rows of flat files have no documents, in evaluation neither.
-  const bool flat =
-      !options.eval_data_path.empty() && data::is_flat(options.eval_data_path, options.data_format);
-  return !flat && prepare::holds_answers(
-                      options.data_path, options.data_format,
-                      {.text_field = options.text_field, .text_first = options.text_first});
+  const bool flat = !options.eval_data_path.empty() &&
+                    data::is_flat(options.eval_data_path, options.data_format, options.rows);
+  return !flat && prepare::holds_answers(options.data_path, options.data_format, options.rows,
+                                         {.text_field = options.text_field,
+                                          .text_first = options.text_first,
+                                          .columns = options.rows.columns});
 }
 
 // model_max_length of the tokenizer's folder; many have a number beyond all lengths there.

@@ -35,10 +35,10 @@ std::string shell_word(const std::string& text) {
 bool begins_with_chat(const TrainOptions& options) {
   bool chat = false;
   comm::attempt([&] {
-    const auto parts = data::find_data(options.data_path, options.data_format);
+    const auto parts = data::find_data(options.data_path, options.data_format, options.rows);
     const data::DataFile& file = parts.front().files.front();
     if (file.format != data::DataFormat::kJsonl) return;
-    prepare::LineBatches lines(file.path, 0, 1);
+    prepare::LineBatches lines({.path = file.path, .rows = file.rows});
     std::string head;
     lines.next(1, head);
     const auto has = [&](const char* field) { return head.find(field) != std::string::npos; };

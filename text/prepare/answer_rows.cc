@@ -13,6 +13,7 @@
 #include "text/data/formats/mds_index.h"
 #include "text/jinja/json_text.h"
 #include "text/prepare/line_batches.h"
+#include "text/prepare/renamed_row.h"
 
 namespace fm::prepare {
 namespace {
@@ -27,10 +28,10 @@ std::optional<jinja::Value> object_of(const std::string& line) {
   return std::nullopt;
 }
 
-// The first row of a JSONL file that is an object, of the first ones.
-std::optional<std::string> first_object(const std::string& path) {
+// The first row of a file that is an object, of the first ones.
+std::optional<std::string> first_object(const data::DataFile& file) {
   constexpr int kBatches = 100;
-  LineBatches batches(path, 0, 1);
+  LineBatches batches({.path = file.path, .rows = file.rows});
   std::string batch;
   for (int at = 0; at < kBatches && batches.next(1, batch); ++at) {
     for (std::string& line : core::split(batch, '\n')) {
@@ -48,10 +49,10 @@ bool is_answer(const jinja::Value& line, const TextOptions& options) {
   return !has_text && chat::find_field(line, "segments") != nullptr;
 }
 
-bool masks_some(const std::string& line) {
+bool masks_some(const std::string& line, const data::Columns& columns) {
   data::Document document;
   const std::string problem =
-      data::ids_reader(std::numeric_limits<std::int32_t>::max())(line, document);
+      data::ids_reader(std::numeric_limits<std::int32_t>::max(), columns)(line, document);
   return problem.empty() && std::ranges::count(document.labels, data::kIgnored) > 0;
 }
 
@@ -63,10 +64,11 @@ bool holds_answers(const data::DataFile& file, const TextOptions& options) {
     case DataFormat::kJsonl:
     case DataFormat::kJsonlIds: {
       if (!std::filesystem::is_regular_file(file.path, ignored)) return false;
-      const std::optional<std::string> line = first_object(file.path);
+      const std::optional<std::string> line = first_object(file);
       if (!line) return false;
-      return file.format == DataFormat::kJsonlIds ? masks_some(*line)
-                                                  : is_answer(*object_of(*line), options);
+      if (file.format == DataFormat::kJsonlIds) return masks_some(*line, options.columns);
+      jinja::Value row = *object_of(*line);
+      return rename_columns(options.columns, row).empty() && is_answer(row, options);
     }
     case DataFormat::kMegatron: {
       const bool named = file.path.ends_with(".bin") || file.path.ends_with(".idx");
@@ -79,7 +81,13 @@ bool holds_answers(const data::DataFile& file, const TextOptions& options) {
       return !shards.empty() && !shards.front().columns.others.empty();
     }
     case DataFormat::kTokens:
-    case DataFormat::kAuto: break;
+    case DataFormat::kAuto:
+    case DataFormat::kRows:
+    case DataFormat::kText:
+    case DataFormat::kCsv:
+    case DataFormat::kTsv:
+    case DataFormat::kParquet:
+    case DataFormat::kArrow: break;
   }
   return false;
 }
@@ -87,8 +95,8 @@ bool holds_answers(const data::DataFile& file, const TextOptions& options) {
 }  // namespace
 
 bool holds_answers(std::span<const std::string> words, data::DataFormat format,
-                   const TextOptions& options) {
-  for (const data::DataPart& part : data::find_data(words, format)) {
+                   const data::RowOptions& rows, const TextOptions& options) {
+  for (const data::DataPart& part : data::find_data(words, format, rows)) {
     for (const data::DataFile& file : part.files) {
       if (!holds_answers(file, options)) return false;
     }

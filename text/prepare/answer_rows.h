@@ -13,6 +13,6 @@ namespace fm::prepare {
 // first row of every file is a conversation, a prompt with its completion, segments, or ids some of
 // which are not trained. `words` and `format` as in data::find_data, which throws.
 bool holds_answers(std::span<const std::string> words, data::DataFormat format,
-                   const TextOptions& options);
+                   const data::RowOptions& rows, const TextOptions& options);
 
 }  // namespace fm::prepare

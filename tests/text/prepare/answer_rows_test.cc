@@ -15,11 +15,11 @@ class AnswerRows : public Scratch {
  protected:
   bool holds(const std::string& jsonl, const TextOptions& options = {}) const {
     const std::vector<std::string> words = {write("rows.jsonl", jsonl)};
-    return holds_answers(words, data::DataFormat::kAuto, options);
+    return holds_answers(words, data::DataFormat::kAuto, {.columns = options.columns}, options);
   }
   bool of_words(const std::vector<std::string>& words,
                 data::DataFormat format = data::DataFormat::kAuto) const {
-    return holds_answers(words, format, {});
+    return holds_answers(words, format, {}, {});
   }
 };
 
