@@ -123,12 +123,12 @@ install_libtorch() {
   has_libtorch || fail "the wheels must hold LibTorch $torch_version; see .deps/torch and .deps/nvidia"
 }
 
-# The headers and two libraries: 45 MB are downloaded, 80 MB stay.
+# The headers and two libraries: 55 MB are downloaded, 65 MB stay.
 install_arrow() {
   local folder=$deps/arrow/pyarrow
   if ls "$folder/include/arrow/api.h" "$folder"/libarrow.so.* "$folder"/libparquet.so.* \
     >/dev/null 2>&1; then return; fi
-  say "Apache Arrow $arrow_version: downloading 45 MB, keeping 80 MB in .deps/arrow"
+  say "Apache Arrow $arrow_version: downloading 55 MB, keeping 65 MB in .deps/arrow"
   need_space 300 "Apache Arrow"
   make_pip
   rm -rf "$deps/arrow" "$deps/arrow.new"

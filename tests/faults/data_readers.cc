@@ -97,9 +97,17 @@ const std::string kIds =
     "{\"input_ids\": [9, 8, 7, 6, 5, 4, 3, 2, 1], \"x\": {\"y\": [1.5, \"z\"]}}\n";
 
 const std::string kPlain = "\xef\xbb\xbfone line of text\r\n\r\nand \u00e9 one more\n\n\n last";
-const std::string kValues =
-    "id,text,more\tx\r\n1,\"a \"\"quoted\"\" text,\nof two lines\",\n\n2,plain "
-    "text,y\n3,\"\",z\t\"w";
+// With `separator` between values.
+std::string values(const std::string& separator) {
+  std::string text;
+  for (const char* const each :
+       {"id", "text", "more\r\n1", "\"a \"\"quoted\"\" text,\nof two lines\"", "\n\n2",
+        "plain text", "y\n3", "\"\t,\"", "z\"w"}) {
+    const bool begins = text.empty() || text.ends_with('\n');
+    text += (begins ? "" : separator) + std::string(each);
+  }
+  return text;
+}
 
 const std::string kChats =
     R"({"messages": [{"role": "system", "content": "a"}, {"role": "user", "content": "b ab"},)"
@@ -190,8 +198,8 @@ std::vector<Reader> data_readers() {
        rows_of("a.jsonl", DataFormat::kJsonlIds)},
       {"gzip", {{{"a.jsonl.gz", kTexts}}}, rows_of("a.jsonl.gz"), {}, Packed::kGzip},
       {"text", {{{"a.txt", kPlain}}}, rows_of("a.txt")},
-      {"CSV", {{{"a.csv", kValues}}}, rows_of("a.csv")},
-      {"TSV", {{{"a.tsv.gz", kValues}}}, rows_of("a.tsv.gz"), {}, Packed::kGzip},
+      {"CSV", {{{"a.csv", values(",")}}}, rows_of("a.csv")},
+      {"TSV", {{{"a.tsv.gz", values("\t")}}}, rows_of("a.tsv.gz"), {}, Packed::kGzip},
       {"saved data set",
        {{{"state.json", R"({"_data_files": [{"filename": "a.arrow"}], "_split": null})",
           Kind::kJson},

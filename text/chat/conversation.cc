@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/text.h"
 #include "text/chat/column_advice.h"
 #include "text/jinja/json_text.h"
 
@@ -341,6 +342,18 @@ Record read_record(const jinja::Value& line, const std::string& where) {
   FM_CHECK(false, "a form of lines");
 }
 
+namespace {
+
+// CSV has texts only.
+std::optional<bool> truth_of(const jinja::Value& value) {
+  if (const bool* truth = value.get<bool>()) return *truth;
+  const std::string word = value.text() == nullptr ? "" : core::lower(*value.text());
+  if (word == "true") return true;
+  return word == "false" ? std::optional(false) : std::nullopt;
+}
+
+}  // namespace
+
 void refuse_preferences(const jinja::Value& line, const std::string& where) {
   for (const char* name : {"chosen", "rejected"}) {
     const jinja::Value* answer = find_field(line, name);
@@ -351,8 +364,8 @@ void refuse_preferences(const jinja::Value& line, const std::string& where) {
   }
   for (const char* name : {"label", "kto_tag"}) {
     const jinja::Value* label = find_field(line, name);
-    const bool* good = label == nullptr ? nullptr : label->get<bool>();
-    FM_DATA_CHECK(good == nullptr, where, ": preference data is not trained here, and \"", name,
+    const std::optional<bool> good = label == nullptr ? std::nullopt : truth_of(*label);
+    FM_DATA_CHECK(!good, where, ": preference data is not trained here, and \"", name,
                   "\" says whether an answer is a good one; keep the lines where it is true, and ",
                   "remove the field (", name, "=", *good ? "true" : "false", ")");
   }

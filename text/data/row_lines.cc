@@ -187,7 +187,7 @@ class FileRows::Content {
  public:
   Content(const std::string& path, RowLayout layout) {
     if (is_table(layout)) {
-      rows_ = open_table(path, layout);
+      rows_ = open_table(path, layout).rows;
       return;
     }
     text_.emplace(path);

@@ -30,7 +30,7 @@ void FileTokenizer::work(std::int64_t allowed, std::chrono::steady_clock::time_p
       throw core::MachineError(
           core::ExitCode::kOutOfMemory,
           core::concat(
-              path_, ":", lines_before(path_, batches_.range().first) + lines_ + 1,
+              path_, ":", batches_.lines_before() + lines_ + 1,
               ": memory must suffice for the lines from here on; give the process more, let "
               "fewer threads work at once, or write shorter lines"));
     }
@@ -39,7 +39,7 @@ void FileTokenizer::work(std::int64_t allowed, std::chrono::steady_clock::time_p
 
 std::string FileTokenizer::first_bad() const {
   if (bad_lines_ == 0) return "";
-  const std::int64_t before = lines_before(path_, batches_.range().first);
+  const std::int64_t before = batches_.lines_before();
   return core::concat(path_, ":", before + first_bad_.line + 1, ": ", first_bad_.problem);
 }
 

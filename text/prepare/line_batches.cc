@@ -11,6 +11,7 @@
 #include "core/check.h"
 #include "core/files/files.h"
 #include "text/data/array_lines.h"
+#include "text/data/formats/table_rows.h"
 #include "text/data/text_pieces.h"
 
 namespace fm::prepare {
@@ -75,6 +76,21 @@ std::int64_t line_ends(std::string_view text) {
   return count;
 }
 
+// How many lines begin before a byte.
+std::int64_t count_lines(const std::string& path, std::int64_t byte) {
+  const Reader file(path);
+  std::vector<char> buffer;
+  std::int64_t lines = 0;
+  for (std::int64_t at = 0; at < byte;) {
+    const auto most = static_cast<std::size_t>(std::min<std::int64_t>(byte - at, kPiece));
+    const std::string_view piece = file.read(at, most, buffer);
+    if (piece.empty()) break;
+    lines += std::count(piece.begin(), piece.end(), '\n');
+    at += static_cast<std::int64_t>(piece.size());
+  }
+  return lines;
+}
+
 // Whether rows begin where line ends are.
 bool has_places(const FilePart& part) {
   const bool lines = part.rows == data::RowLayout::kTextLines;
@@ -93,25 +109,12 @@ bool is_packed(const std::string& path) {
 
 LineRange lines_of_part(const FilePart& part) {
   const Reader file(part.path);
-  if (!has_places(part)) return {0, part.part == 0 ? file.size() : 0};
+  const bool has_some = part.part == 0 || data::is_table(part.rows);
+  if (!has_places(part)) return {0, has_some ? file.size() : 0};
   const bool is_last = part.part + 1 == part.parts;
   const std::int64_t last =
       is_last ? file.size() : line_from(file, share(file.size(), part.part + 1, part.parts));
   return {line_from(file, share(file.size(), part.part, part.parts)), last};
-}
-
-std::int64_t lines_before(const std::string& path, std::int64_t byte) {
-  const Reader file(path);
-  std::vector<char> buffer;
-  std::int64_t lines = 0;
-  for (std::int64_t at = 0; at < byte;) {
-    const auto most = static_cast<std::size_t>(std::min<std::int64_t>(byte - at, kPiece));
-    const std::string_view piece = file.read(at, most, buffer);
-    if (piece.empty()) break;
-    lines += std::count(piece.begin(), piece.end(), '\n');
-    at += static_cast<std::int64_t>(piece.size());
-  }
-  return lines;
 }
 
 // The rows of the range, as lines of JSONL.
@@ -120,20 +123,28 @@ class LineBatches::Pieces {
   Pieces(const FilePart& part, const LineRange& range)
       : file_(part.path), at_(range.first), last_(range.last) {
     if (last_ == 0) return;
-    if (!has_places(part)) {
+    if (data::is_table(part.rows)) {
+      data::Table table = data::open_table(part.path, part.rows, part.part, part.parts);
+      rows_ = std::move(table.rows);
+      rows_before_ = table.rows_before;
+    } else if (!has_places(part)) {
       whole_.emplace(part.path, part.rows);
     } else if (part.rows != data::RowLayout::kJsonLines) {
       data::RowText text{.next_piece = [this] { return next_of_range(); }, .path = part.path};
       if (at_ > 0) {
-        text.lines_before = [path = part.path, at = at_] { return lines_before(path, at); };
+        text.lines_before = [path = part.path, at = at_] { return count_lines(path, at); };
       }
       rows_ = data::make_row_lines(part.rows, std::move(text));
     }
   }
 
+  std::int64_t rows_before() const { return rows_before_; }
   std::string_view next() {
     if (whole_) return whole_->next();
-    return rows_ ? rows_->next() : next_of_range();
+    if (!rows_) return next_of_range();
+    const std::string_view piece = rows_->next();
+    if (piece.empty()) file_.check_unwritten();
+    return piece;
   }
 
  private:
@@ -151,6 +162,7 @@ class LineBatches::Pieces {
   std::vector<char> buffer_;
   std::unique_ptr<data::RowLines> rows_;  // null: the lines are those of the file
   std::optional<data::FileRows> whole_;   // of a file without places
+  std::int64_t rows_before_ = 0;          // of a table, in other parts
 };
 
 LineBatches::LineBatches(const FilePart& part)
@@ -158,8 +170,12 @@ LineBatches::LineBatches(const FilePart& part)
 
 LineBatches::~LineBatches() = default;
 
+std::int64_t LineBatches::lines_before() const {
+  return count_lines(part_.path, range_.first) + pieces_->rows_before();
+}
+
 std::string LineBatches::place() const {
-  return core::concat(part_.path, ":", lines_before(part_.path, range_.first) + lines_ + 1);
+  return core::concat(part_.path, ":", lines_before() + lines_ + 1);
 }
 
 bool LineBatches::next(std::size_t bytes, std::string& batch) {

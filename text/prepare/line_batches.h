@@ -18,8 +18,8 @@ struct FilePart {
 };
 
 // Bytes of a file: lines that begin in [size p / parts, size (p + 1) / parts). A packed file, one
-// JSON array (text/data/array_lines.h), and what has rows of several lines or none, has no such
-// places: all of it is the first part.
+// JSON array (text/data/array_lines.h), and what has rows of several lines, has no such places: all
+// of it is the first part. Of a table every part has its row groups (data::open_table).
 struct LineRange {
   std::int64_t first = 0;
   std::int64_t last = 0;
@@ -28,9 +28,6 @@ LineRange lines_of_part(const FilePart& part);
 
 // Whether a file is gzip or zstd.
 bool is_packed(const std::string& path);
-
-// How many lines begin before a byte: what a message must add to a number that counts from there.
-std::int64_t lines_before(const std::string& path, std::int64_t byte);
 
 // Invariant: batches are whole lines, in order; together they are the part.
 // Thread:    one.
@@ -44,7 +41,9 @@ class LineBatches {
   // About `bytes` of lines, at least one; false at the end. Throws UserError (11) when the file has
   // been written since, or is damaged, and for a line that is too long.
   bool next(std::size_t bytes, std::string& batch);
-  LineRange range() const { return range_; }
+  // Lines of the file, or rows of a table, before the part: what a message must add to a number
+  // that counts from there. May read the file.
+  std::int64_t lines_before() const;
 
  private:
   class Pieces;

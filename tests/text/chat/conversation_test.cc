@@ -217,6 +217,7 @@ TEST(Preferences, AreRefusedByName) {
             "c:7: preference data is not trained here, and \"label\" says whether an answer is a "
             "good one; keep the lines where it is true, and remove the field (label=false)");
   EXPECT_NE(said(R"({"messages": [], "kto_tag": true})").find("kto_tag=true"), std::string::npos);
+  EXPECT_NE(said(R"({"prompt": "a", "label": "False"})").find("label=false"), std::string::npos);
   const jinja::Value other =
       jinja::parse_json(R"({"label": 3, "chosen": null, "rejected": false})", "c");
   EXPECT_NO_THROW(refuse_preferences(other, "c"));

@@ -7,6 +7,7 @@
 #include "tests/text/prepare/scratch.h"
 #include "text/data/data_paths.h"
 #include "text/data/documents.h"
+#include "text/data/formats/table_rows.h"
 #include "text/prepare/text_recipe.h"
 
 namespace fm::prepare {
@@ -132,6 +133,31 @@ TEST_F(PlainRecipes, RowsOfTextAndCsvAreTheSameOnAnyNumberOfRanks) {
   for (const int ranks : {1, 3}) {
     const std::string said = refusal([&] { open(bad, lines, ranks); });
     EXPECT_NE(said.find("bad.txt:2001: text must be UTF-8"), std::string::npos) << said;
+  }
+}
+
+// The file has row groups of 3, 3 and 1 rows: pyarrow's write_table(row_group_size=3).
+TEST_F(PlainRecipes, RanksReadTheRowGroupsOfATable) {
+  const std::string path = FM_FOLDER "/seven_rows.parquet";
+  Ids all;
+  for (const std::string text : {"ab", "c", "\u00e9", "d\ne", "f", "gh", "i"}) {
+    for (const char byte : text) all.push_back(static_cast<unsigned char>(byte));
+    all.push_back(core::kEosId);
+  }
+  Recipe recipe = byte_recipe("text");
+  recipe.rows = data::RowLayout::kParquet;
+  try {
+    data::open_table(path, recipe.rows);
+  } catch (const core::UserError& error) {
+    GTEST_SKIP() << error.what();
+  }
+  Recipe maybe = byte_recipe("maybe");
+  maybe.rows = recipe.rows;
+  for (const int ranks : {1, 2, 3, 5}) {
+    EXPECT_EQ(ids_of(*open(path, recipe, ranks)), all) << ranks;
+    const std::string said = refusal([&] { open(path, maybe, ranks); });
+    EXPECT_NE(said.find("seven_rows.parquet:5: field \"maybe\" is required"), std::string::npos)
+        << said;
   }
 }
 

@@ -5,11 +5,14 @@
 #include <arrow/io/file.h>
 #include <arrow/ipc/reader.h>
 #include <parquet/arrow/reader.h>
+#include <parquet/file_reader.h>
+#include <parquet/metadata.h>
 
 #include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace fm::data {
 namespace {
@@ -35,25 +38,33 @@ class CheckedBatches final : public arrow::RecordBatchReader {
   Batches batches_;
 };
 
-// The batches of a file in Arrow's file format, one after the other.
+// The batches [next, end) of a file in Arrow's file format.
 class FileBatches final : public arrow::RecordBatchReader {
  public:
-  explicit FileBatches(std::shared_ptr<arrow::ipc::RecordBatchFileReader> file)
-      : file_(std::move(file)) {}
+  FileBatches(std::shared_ptr<arrow::ipc::RecordBatchFileReader> file, int next, int end)
+      : file_(std::move(file)), next_(next), end_(end) {}
 
   std::shared_ptr<arrow::Schema> schema() const override { return file_->schema(); }
   arrow::Status ReadNext(std::shared_ptr<arrow::RecordBatch>* batch) override {
     batch->reset();
-    if (next_ == file_->num_record_batches()) return arrow::Status::OK();
+    if (next_ == end_) return arrow::Status::OK();
     return file_->ReadRecordBatch(next_++).Value(batch);
   }
 
  private:
   std::shared_ptr<arrow::ipc::RecordBatchFileReader> file_;
-  int next_ = 0;
+  int next_;
+  int end_;
 };
 
-arrow::Result<Batches> open_parquet(const std::shared_ptr<arrow::io::RandomAccessFile>& file) {
+using File = std::shared_ptr<arrow::io::RandomAccessFile>;
+
+// Where a part of `count` groups or batches begins.
+int begin_of(const TablePart& part, int index, int count) {
+  return static_cast<int>(std::int64_t{count} * index / part.parts);
+}
+
+arrow::Result<Batches> open_parquet(const File& file, const TablePart& part, OpenedTable& out) {
   parquet::arrow::FileReaderBuilder builder;
   parquet::ReaderProperties pages;
   pages.enable_buffered_stream();  // not whole column chunks
@@ -66,12 +77,19 @@ arrow::Result<Batches> open_parquet(const std::shared_ptr<arrow::io::RandomAcces
   ARROW_RETURN_NOT_OK(builder.Build(&reader));
   // The batches keep what they read from.
   std::shared_ptr<parquet::arrow::FileReader> kept(std::move(reader));
-  ARROW_ASSIGN_OR_RAISE(auto batches, kept->GetRecordBatchReader());
+  const int first = begin_of(part, part.part, kept->num_row_groups());
+  std::vector<int> groups;
+  for (int at = first; at < begin_of(part, part.part + 1, kept->num_row_groups()); ++at) {
+    groups.push_back(at);
+  }
+  const auto facts = kept->parquet_reader()->metadata();
+  for (int at = 0; at < first; ++at) out.rows_before += facts->RowGroup(at)->num_rows();
+  ARROW_ASSIGN_OR_RAISE(auto batches, kept->GetRecordBatchReader(groups));
   auto* const plain = batches.release();
   return Batches(plain, [kept](arrow::RecordBatchReader* ended) { delete ended; });
 }
 
-arrow::Result<Batches> open_ipc(const std::shared_ptr<arrow::io::RandomAccessFile>& file) {
+arrow::Result<Batches> open_ipc(const File& file, const TablePart& part, OpenedTable& out) {
   constexpr char kMagic[] = "ARROW1";
   ARROW_ASSIGN_OR_RAISE(const auto first, file->Read(sizeof(kMagic) - 1));
   ARROW_RETURN_NOT_OK(file->Seek(0));
@@ -79,34 +97,41 @@ arrow::Result<Batches> open_ipc(const std::shared_ptr<arrow::io::RandomAccessFil
   options.use_threads = false;
   if (first->ToString() == kMagic) {
     ARROW_ASSIGN_OR_RAISE(auto reader, arrow::ipc::RecordBatchFileReader::Open(file, options));
-    return std::make_shared<FileBatches>(std::move(reader));
+    const int next = begin_of(part, part.part, reader->num_record_batches());
+    const int end = begin_of(part, part.part + 1, reader->num_record_batches());
+    for (int at = 0; at < next; ++at) {
+      ARROW_ASSIGN_OR_RAISE(const auto batch, reader->ReadRecordBatch(at));
+      out.rows_before += batch->num_rows();
+    }
+    return std::make_shared<FileBatches>(std::move(reader), next, end);
   }
   ARROW_ASSIGN_OR_RAISE(auto reader, arrow::ipc::RecordBatchStreamReader::Open(file, options));
-  return reader;
+  if (part.part == 0) return reader;
+  return arrow::RecordBatchReader::Make({}, reader->schema());
 }
 
-arrow::Status open(const char* path, bool is_parquet, ::ArrowArrayStream* out) {
+arrow::Status open(const char* path, const TablePart& part, OpenedTable& out) {
   ARROW_ASSIGN_OR_RAISE(auto file, arrow::io::ReadableFile::Open(path));
-  ARROW_ASSIGN_OR_RAISE(auto batches, is_parquet ? open_parquet(file) : open_ipc(file));
-  return arrow::ExportRecordBatchReader(std::make_shared<CheckedBatches>(std::move(batches)), out);
+  ARROW_ASSIGN_OR_RAISE(auto batches, part.is_parquet != 0 ? open_parquet(file, part, out)
+                                                           : open_ipc(file, part, out));
+  return arrow::ExportRecordBatchReader(std::make_shared<CheckedBatches>(std::move(batches)),
+                                        static_cast<::ArrowArrayStream*>(out.stream));
 }
 
 }  // namespace
 
-extern "C" int fm_open_table(const char* path, int is_parquet, void* stream, char* why,
-                             std::size_t room) {
+extern "C" int fm_open_table(const char* path, const TablePart* part, OpenedTable* out) {
   std::string problem;
   try {
-    const arrow::Status status =
-        open(path, is_parquet != 0, static_cast<::ArrowArrayStream*>(stream));
+    out->rows_before = 0;
+    const arrow::Status status = open(path, *part, *out);
     if (status.ok()) return 0;
     problem = status.ToString();
   } catch (const std::exception& error) {
     problem = error.what();
   }
-  const std::size_t size = std::min(problem.size(), room - 1);
-  std::memcpy(why, problem.data(), size);
-  why[size] = '\0';
+  problem.resize(std::min(problem.size(), out->why.size() - 1));
+  std::memcpy(out->why.data(), problem.c_str(), problem.size() + 1);
   return 1;
 }
 

@@ -274,7 +274,7 @@ std::unique_ptr<RowLines> make_table_rows(ArrowArrayStream stream, const std::st
   return std::make_unique<TableRows>(stream, path);
 }
 
-std::unique_ptr<RowLines> open_table(const std::string& path, RowLayout layout) {
+Table open_table(const std::string& path, RowLayout layout, int part, int parts) {
   decltype(&fm_open_table) open = nullptr;
   try {
     open = reinterpret_cast<decltype(open)>(core::late_symbol("libfm_arrow.so", "fm_open_table"));
@@ -283,12 +283,12 @@ std::unique_ptr<RowLines> open_table(const std::string& path, RowLayout layout) 
                   "here; ", advice(path, layout));
   }
   ArrowArrayStream stream{};
-  char why[400] = "";
-  const int problem =
-      open(path.c_str(), layout == RowLayout::kParquet ? 1 : 0, &stream, why, sizeof(why));
-  FM_DATA_CHECK(problem == 0, path, ": a whole ", name_of(layout),
-                " file is required; write or fetch it anew (", core::shortened(why), ")");
-  return make_table_rows(stream, path);
+  const TablePart asked{layout == RowLayout::kParquet ? 1 : 0, part, parts};
+  OpenedTable opened{.stream = &stream, .rows_before = 0, .why = {}};
+  FM_DATA_CHECK(open(path.c_str(), &asked, &opened) == 0, path, ": a whole ", name_of(layout),
+                " file is required; write or fetch it anew (", core::shortened(opened.why.data()),
+                ")");
+  return {.rows = make_table_rows(stream, path), .rows_before = opened.rows_before};
 }
 
 }  // namespace fm::data
