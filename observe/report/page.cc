@@ -287,6 +287,7 @@ th:first-child,td:first-child{text-align:left}
 td.text,th.text{text-align:left;overflow-wrap:anywhere}
 tr.best td{font-weight:600}
 .scroll{overflow-x:auto}
+#run{width:100%;margin-bottom:18px}
 details table{margin-top:8px;font-size:13px}
 summary{cursor:pointer}
 .changed td{font-weight:600}

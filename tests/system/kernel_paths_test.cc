@@ -26,7 +26,7 @@ class KernelPaths : public SystemCase {
                                                      .steps = kSteps,
                                                      .more = {}}),
                                   .variables = variables});
-    EXPECT_NE(ended.out.find(banner), std::string::npos) << ended.out;
+    EXPECT_NE(unwrapped(ended.out).find(banner), std::string::npos) << ended.out;
     return numbers_in(output, "loss");
   }
 

@@ -26,7 +26,7 @@ class SameLosses : public SystemCase {
     words.insert(words.end(), more.begin(), more.end());
     const Ended ended = run_well(
         {.starter = Starter::kByHand, .ranks = 4, .words = words, .variables = {}, .hosts = hosts});
-    EXPECT_TRUE(ended.out.find(banner) != std::string::npos) << ended.out;
+    EXPECT_TRUE(unwrapped(ended.out).find(banner) != std::string::npos) << ended.out;
     return steps_in(output);
   }
 
@@ -64,7 +64,7 @@ TEST_F(SameLosses, OnTheFakeDeviceAsOnThisCpu) {
     words.insert(words.end(), more.begin(), more.end());
     const Ended ended =
         run_well({.starter = Starter::kMpirun, .ranks = 2, .words = words, .variables = {}});
-    EXPECT_EQ(occurrences(ended.out, "each with a fake device"), name == "fake" ? 1 : 0);
+    EXPECT_EQ(occurrences(unwrapped(ended.out), "each with a fake device"), name == "fake" ? 1 : 0);
     return steps_in(output);
   };
   const StepTexts cpu = train_with("cpu", {"--shm", "false"});
@@ -78,7 +78,8 @@ TEST_F(SameLosses, OfLlamaJsonFallInBf16) {
                                 .ranks = 2,
                                 .words = words_to(output, FM_SOURCES "/configs/llama.json", 24),
                                 .variables = {}});
-  EXPECT_EQ(occurrences(ended.out, "bf16 compute (fp32 master weights and gradients)"), 1)
+  EXPECT_EQ(occurrences(unwrapped(ended.out), "bf16 compute (fp32 master weights and gradients)"),
+            1)
       << ended.out;
   const auto epoch = [steps = steps_in(output)](int last) {
     return std::stod(steps.at(last - 1)) + std::stod(steps.at(last));

@@ -70,6 +70,14 @@ std::string small_config(const fs::path& folder, int zero_stage, const std::stri
   return write_file(folder / concat("ds", std::hash<std::string>{}(text), ".json"), text);
 }
 
+std::string unwrapped(std::string printed) {
+  const std::string behind = "\n" + std::string(13, ' ');
+  for (std::size_t at = 0; (at = printed.find(behind)) != std::string::npos;) {
+    printed.replace(at, behind.size(), " ");
+  }
+  return printed;
+}
+
 std::vector<std::string> words_of(const SmallRun& run) {
   std::vector<std::string> words{FM_PROGRAMS "/fmengine-train",
                                  "--deepspeed_config",

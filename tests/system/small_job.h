@@ -31,6 +31,9 @@ struct SmallRun {
 };
 std::vector<std::string> words_of(const SmallRun& run);
 
+// What a run printed, without the breaks of the banner's lines.
+std::string unwrapped(std::string printed);
+
 // step -> loss and gradient norm as they stand in metrics.jsonl; the last line of a step wins.
 using StepTexts = std::map<int, std::string>;
 StepTexts steps_in(const std::filesystem::path& output);
