@@ -1,7 +1,8 @@
 """migration_parity.py BUILD_FOLDER: the same words train the same model here and there.
 
 Words of published command lines of run_clm.py go to transformers' HfArgumentParser and Trainer, and
-to fmengine-train; losses, norms and rates of each step must agree. A step takes all rows, so that
+to fmengine-train, files of axolotl and LLaMA-Factory to fmengine-train and their numbers to the
+Trainer; losses, norms and rates of each step must agree. A step takes all rows, so that
 their order does not matter. For TRL, whose package the oracle's environment does not have, the same
 was done once: migration_parity.py --record, with trl 1.16.0, wrote tests/oracle/trl_losses.json.
 """
@@ -50,6 +51,25 @@ TRL = {
     "warm-up": "--per_device_train_batch_size 4 --gradient_accumulation_steps 2 --max_length 12 "
     "--learning_rate 1.0e-3 --weight_decay 0.1 --warmup_steps 1",
 }
+# Files of tests/cli/foreign/ that train all weights, and their numbers as the Trainer spells them.
+# A step takes all rows here, too, and nothing is packed.
+FILES = (
+    ("axolotl", "examples/llama-3/fft-8b.yaml",
+     "--per_device_train_batch_size 1 --gradient_accumulation_steps 8 --learning_rate 2e-5 "
+     "--lr_scheduler_type cosine --warmup_ratio 0.1 --gradient_checkpointing True"),
+    ("axolotl", "examples/mistral/config.yml",
+     "--per_device_train_batch_size 2 --gradient_accumulation_steps 4 --learning_rate 0.000005 "
+     "--lr_scheduler_type cosine --warmup_ratio 0.1"),
+    ("axolotl", "examples/llama-2/fft_optimized.yml",
+     "--per_device_train_batch_size 1 --gradient_accumulation_steps 8 --learning_rate 0.0002 "
+     "--lr_scheduler_type cosine --warmup_ratio 0.1 --weight_decay 0.1"),
+    ("llama_factory", "examples/train_full/qwen3_full_sft.yaml",
+     "--per_device_train_batch_size 1 --gradient_accumulation_steps 8 --learning_rate 1.0e-5 "
+     "--lr_scheduler_type cosine --warmup_ratio 0.1"),
+    ("llama_factory", "examples/extras/muon/qwen2_full_sft.yaml",
+     "--per_device_train_batch_size 1 --gradient_accumulation_steps 8 --learning_rate 1.0e-5 "
+     "--lr_scheduler_type cosine --warmup_ratio 0.1"),
+)
 STEPS = "--max_steps 3 --logging_steps 1 --save_strategy no --report_to none --seed 42"
 
 
@@ -124,6 +144,19 @@ def by_engine(build, folder, command, work, more):
     return compare.read_metrics(os.path.join(work, "out", "metrics.jsonl"))
 
 
+def of_file(build, folder, program, source, work):
+    """A step of all rows, in fp32, on a model and data of ours; the rest is the file's."""
+    lines = (HERE.parent / "cli/foreign" / f"{program}_files.jsonl").read_text().splitlines()
+    (keys,) = [row["keys"] for row in map(json.loads, lines) if row["source"] == source]
+    keys = {key: value for key, value in keys.items() if key != "use_muon"}
+    path = os.path.join(work, "file.json")
+    pathlib.Path(path).write_text(json.dumps(keys))
+    more = ["--config", path, "--deepspeed_config", "{}", "--packing", "none", "--block_size", "16", "--bf16", "false",
+            "--gradient_accumulation_steps", "4" if "mistral" in source else "8", "--eval_strategy", "no",
+            "--eval_data_path", os.path.join(work, "rows.jsonl")]
+    return by_engine(build, folder, "", work, more)
+
+
 def check(name, metrics, log):
     for key, theirs in (("loss", "loss"), ("grad_norm", "grad_norm"), ("lr", "learning_rate")):
         got, want = [line[key] for line in metrics], [line[theirs] for line in log]
@@ -155,6 +188,10 @@ def main():
         work = fresh(build, name)
         metrics = by_engine(build, folder, command, work, ["--packing", "none", "--block_size", "16"])
         check(f"run_clm, {name}", metrics, by_trainer(folder, command, os.path.join(work, "theirs")))
+    for program, source, command in FILES:
+        work = fresh(build, source.replace("/", "_"))
+        metrics = of_file(build, folder, program, source, work)
+        check(f"{program}, {source}", metrics, by_trainer(folder, command, os.path.join(work, "theirs")))
     recorded = json.loads((HERE / "trl_losses.json").read_text())
     for name, command in TRL.items():
         own = [] if "--packing" in command else ["--packing", "none"]
