@@ -78,7 +78,7 @@ class FileReader {
     for (const std::string& problem : settings_.problems) {
       problems_.push_back(concat(path_, ":", problem));
     }
-    for (const Setting& setting : settings_.rows) take(setting);
+    for (const Setting& setting : settings_.rows) try_to_take(setting);
     FM_USER_CHECK(problems_.empty(), joined());
     line_.defaults.insert(line_.defaults.end(), settings_.defaults.begin(),
                           settings_.defaults.end());
@@ -148,6 +148,14 @@ class FileReader {
 
   void refuse(const Setting& setting, const std::string& what) {
     problems_.push_back(concat(path_, ":", setting.line, ": ", what));
+  }
+
+  void try_to_take(const Setting& setting) {
+    try {
+      take(setting);
+    } catch (const core::UserError& error) {
+      refuse(setting, error.what());
+    }
   }
 
   void take(const Setting& setting) {
