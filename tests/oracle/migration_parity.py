@@ -48,6 +48,8 @@ TRL = {
     "--learning_rate 2.0e-3 --completion_only_loss True --lr_scheduler_type cosine",
     "packing": "--per_device_train_batch_size 1 --gradient_accumulation_steps 4 --max_length 16 "
     "--learning_rate 2.0e-3 --packing",
+    "answers": "--per_device_train_batch_size 8 --max_length 16 --learning_rate 2.0e-3 "
+    "--max_grad_norm 0.3",
     "warm-up": "--per_device_train_batch_size 4 --gradient_accumulation_steps 2 --max_length 12 "
     "--learning_rate 1.0e-3 --weight_decay 0.1 --warmup_steps 1",
 }
@@ -74,13 +76,19 @@ STEPS = "--max_steps 3 --logging_steps 1 --save_strategy no --report_to none --s
 
 
 def rows():
-    """Ids of 8 documents; a mask with the second half of each."""
+    """Ids of 8 documents; masks with the second half of each, and with two of four ids."""
     generator = torch.Generator().manual_seed(cases.SEED)
     out = []
     for length in LENGTHS:
         ids = torch.randint(0, SHAPE.vocab, (length,), generator=generator).tolist()
-        out.append({"input_ids": ids, "completion_mask": [int(2 * at >= length) for at in range(length)]})
+        out.append({"input_ids": ids, "completion_mask": [int(2 * at >= length) for at in range(length)],
+                    "assistant_masks": [int(at % 4 > 1) for at in range(length)]})
     return out
+
+
+def columns(name):
+    masks = {"completions": "completion_mask", "answers": "assistant_masks"}
+    return ["input_ids", *(column for case, column in masks.items() if case == name)]
 
 
 def words_of(command):
@@ -118,7 +126,7 @@ def by_trl(folder, command, work, name):
     (arguments,) = trl.TrlParser(trl.SFTConfig).parse_args_and_config(
         [*words_of(command), "--output_dir", work, "--use_cpu", "--bf16", "False",
          "--gradient_checkpointing", "False", "--disable_tqdm", "True"])
-    data = rows() if "completion" in name else [{"input_ids": row["input_ids"]} for row in rows()]
+    data = [{key: row[key] for key in columns(name)} for row in rows()]
     vocabulary = {f"t{at}": at for at in range(SHAPE.vocab)}
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="t0")),
@@ -130,12 +138,11 @@ def by_trl(folder, command, work, name):
             for line in trainer.state.log_history if "loss" in line]
 
 
-def by_engine(build, folder, command, work, more):
+def by_engine(build, folder, command, work, more, name=""):
     data = os.path.join(work, "rows.jsonl")
-    keys = ("input_ids", "completion_mask") if "--completion_only_loss" in command else ("input_ids",)
     with open(data, "w") as file:
         for row in rows():
-            file.write(json.dumps({key: row[key] for key in keys}) + "\n")
+            file.write(json.dumps({key: row[key] for key in columns(name)}) + "\n")
     words = [os.path.join(build, "fmengine-train"), *command.split(), *STEPS.split(), *more,
              "--model_name_or_path", folder, "--train_file", data, "--output_dir", os.path.join(work, "out")]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300)
@@ -195,7 +202,7 @@ def main():
     recorded = json.loads((HERE / "trl_losses.json").read_text())
     for name, command in TRL.items():
         own = [] if "--packing" in command else ["--packing", "none"]
-        metrics = by_engine(build, folder, command, fresh(build, name), own)
+        metrics = by_engine(build, folder, command, fresh(build, name), own, name)
         check(f"trl, {name}", metrics, recorded[name])
 
 
