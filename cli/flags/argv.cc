@@ -104,8 +104,7 @@ class Normaliser {
     }
     line_.names.insert(written.name);
     const FlagRow* const own = find_flag(written.name, flags_);
-    const ForeignKey* const row =
-        is_train(flags_) ? find_key(trainer_keys(), written.name) : nullptr;
+    const ForeignKey* const row = is_train(flags_) ? trainer_key(written.name, own) : nullptr;
     if (row != nullptr) {
       take_foreign(*row, own, written);
     } else if (own != nullptr) {
@@ -257,6 +256,11 @@ void complete(NormalLine& line) {
     if (!said.contains(name) && added.insert(name).second) line.words.push_back(word);
   }
   line.defaults.clear();
+}
+
+const ForeignKey* trainer_key(const std::string& name, const FlagRow* own) {
+  const ForeignKey* const row = find_key(trainer_keys(), name);
+  return row != nullptr && own != nullptr && row->map.empty() ? nullptr : row;
 }
 
 NormalLine normalise_argv(std::span<const std::string> words, std::span<const FlagRow> flags) {

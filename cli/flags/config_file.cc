@@ -101,7 +101,7 @@ class FileReader {
   // the Trainer, whose arguments the others pass on.
   const ForeignKey* row_of(const std::string& key) const {
     if (const ForeignKey* row = find_key(rows(), key)) return row;
-    return find_key(trainer_keys(), key);
+    return trainer_key(key, find_flag(key, flags_));
   }
   bool is_known(const std::string& key) const {
     return row_of(key) != nullptr || find_flag(key, flags_) != nullptr;
