@@ -93,9 +93,10 @@ class Normaliser {
     if (at_ == 0 && is_train(flags_) && is_flag_file(word)) {
       return line_.words.push_back("--config=" + word);
     }
-    FM_USER_CHECK(word.size() > 2 && word.starts_with("--"),
-                  "only flags (--name value) are understood; remove or quote the stray word (",
-                  word, ")");
+    if (word.size() <= 2 || !word.starts_with("--")) {
+      return problems_.push_back(core::concat(
+          "only flags (--name value) are understood; remove or quote the stray word (", word, ")"));
+    }
     Written written = split_word(word);
     if (written.name == "help" || written.name == "version") {
       line_.words.push_back("--" + written.name);
@@ -103,8 +104,7 @@ class Normaliser {
     }
     line_.names.insert(written.name);
     const FlagRow* const own = find_flag(written.name, flags_);
-    const ForeignKey* const row =
-        is_train(flags_) ? find_key(trainer_keys(), written.name) : nullptr;
+    const ForeignKey* const row = is_train(flags_) ? trainer_key(written.name, own) : nullptr;
     if (row != nullptr) {
       take_foreign(*row, own, written);
     } else if (own != nullptr) {
@@ -136,8 +136,11 @@ class Normaliser {
   void take_flag(const FlagRow& flag, Written& written) {
     const bool boolean = flag.kind == FlagKind::kBool;
     if (!take_value(written, boolean ? "-" : "--")) {
-      FM_USER_CHECK(boolean, "--", written.name, " needs a value; write --", written.name,
-                    " VALUE, or --", written.name, "=VALUE when it starts with --");
+      if (!boolean) {
+        return problems_.push_back(core::concat("--", written.name, " needs a value; write --",
+                                                written.name, " VALUE, or --", written.name,
+                                                "=VALUE when it starts with --"));
+      }
       written.value = "true";
     }
     add_values(flag, {written.value}, line_.words);
@@ -253,6 +256,11 @@ void complete(NormalLine& line) {
     if (!said.contains(name) && added.insert(name).second) line.words.push_back(word);
   }
   line.defaults.clear();
+}
+
+const ForeignKey* trainer_key(const std::string& name, const FlagRow* own) {
+  const ForeignKey* const row = find_key(trainer_keys(), name);
+  return row != nullptr && own != nullptr && row->map.empty() ? nullptr : row;
 }
 
 NormalLine normalise_argv(std::span<const std::string> words, std::span<const FlagRow> flags) {

@@ -38,6 +38,9 @@ std::string unknown_name(const UnknownName& unknown, std::span<const FlagRow> fl
 
 // Null where there is none.
 const FlagRow* find_flag(std::string_view name, std::span<const FlagRow> flags);
+// The row of Hugging Face's Trainer, or null; one that honours no value gives way to a flag of
+// ours.
+const ForeignKey* trainer_key(const std::string& name, const FlagRow* own);
 // Throws UserError (10) for a boolean that is none.
 void add_values(const FlagRow& flag, const std::vector<std::string>& values,
                 std::vector<std::string>& words);

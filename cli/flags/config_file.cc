@@ -78,7 +78,7 @@ class FileReader {
     for (const std::string& problem : settings_.problems) {
       problems_.push_back(concat(path_, ":", problem));
     }
-    for (const Setting& setting : settings_.rows) take(setting);
+    for (const Setting& setting : settings_.rows) try_to_take(setting);
     FM_USER_CHECK(problems_.empty(), joined());
     line_.defaults.insert(line_.defaults.end(), settings_.defaults.begin(),
                           settings_.defaults.end());
@@ -101,7 +101,7 @@ class FileReader {
   // the Trainer, whose arguments the others pass on.
   const ForeignKey* row_of(const std::string& key) const {
     if (const ForeignKey* row = find_key(rows(), key)) return row;
-    return find_key(trainer_keys(), key);
+    return trainer_key(key, find_flag(key, flags_));
   }
   bool is_known(const std::string& key) const {
     return row_of(key) != nullptr || find_flag(key, flags_) != nullptr;
@@ -148,6 +148,14 @@ class FileReader {
 
   void refuse(const Setting& setting, const std::string& what) {
     problems_.push_back(concat(path_, ":", setting.line, ": ", what));
+  }
+
+  void try_to_take(const Setting& setting) {
+    try {
+      take(setting);
+    } catch (const core::UserError& error) {
+      refuse(setting, error.what());
+    }
   }
 
   void take(const Setting& setting) {

@@ -122,7 +122,7 @@ constexpr ForeignKey kKeys[] = {
     {"pretraining_dataset[].name pretraining_dataset[].trust_remote_code", kAny,
      "nothing is downloaded"},
     {"pretraining_dataset[].data_files pretraining_dataset[].skip", "", kFile, "data_path"},
-    {"val_set_size", "0:; *: --validation_split=$", "the last rows, not ones drawn by chance"},
+    {"val_set_size", "0:; *: --validation_split=$", "other rows than theirs are taken"},
     {"shuffle_merged_datasets", "true:", "rows are shuffled"},
     {"shuffle_before_merging_datasets", kAny, "rows are shuffled"},
     {"dataset_prepared_path", kAny, "tokens are kept in --cache_dir"},

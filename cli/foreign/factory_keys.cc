@@ -114,7 +114,7 @@ constexpr ForeignKey kKeys[] = {
     {"interleave_probs", "", "--data_path SHARE FILE SHARE FILE is a mixture", "data_path"},
     {"max_samples", "", kFile, "data_path"},
     {"ignore_pad_token_for_loss", "true:", "padding is never trained"},
-    {"val_size", "0:; *: --validation_split=$", "the last rows, not ones drawn by chance"},
+    {"val_size", "0:; *: --validation_split=$", "other rows than theirs are taken"},
     {"eval_on_each_dataset", kOff, "one evaluation takes all its data"},
     {"packing", "true: --packing=best_fit; false: --packing=none", "", "packing"},
     {"neat_packing", "true: --packing=best_fit --document_attention=true; false:", "", "packing"},

@@ -129,7 +129,7 @@ constexpr ForeignKey kKeys[] = {
     {"data_seed", kAny, "--seed orders the rows"},
     {"ignore_data_skip", kOff, "a run goes on with the row where it stopped"},
     // Steps, evaluation, checkpoints, output.
-    {"do_train", "true:", "it trains; --plan starts nothing"},
+    {"do_train", "true:", "it trains; --eval_only evaluates alone, --plan starts nothing"},
     {"do_eval", kAny, "evaluation runs where there is --eval_data_path or a split"},
     {"do_predict", kOff, "fmengine-generate continues texts"},
     {"overwrite_output_dir", kAny,

@@ -164,6 +164,17 @@ TEST(Argv, StrayWordsAndMissingValuesAreRefused) {
                     "or --data_path=VALUE when it starts with --"));
 }
 
+TEST(Argv, StrayWordsAreNamedWithTheOthers) {
+  EXPECT_EQ(refusal_of([] {
+              normal({"--zzzz", "--seed", "1", "maybe", "--data_path"});
+            }),
+            "3 flags are not understood; correct them\n"
+            "  unknown flag --zzzz; see --help\n"
+            "  only flags (--name value) are understood; remove or quote the stray word (maybe)\n"
+            "  --data_path needs a value; write --data_path VALUE, or --data_path=VALUE when it "
+            "starts with --");
+}
+
 TEST(Argv, HelpAndVersionAreKnownByName) {
   EXPECT_EQ(normal({"-h", "--help", "--version"}), "--help --help --version");
   EXPECT_EQ(normal({"--help=5", "--version=true"}), "--help --version");

@@ -130,6 +130,11 @@ TEST_F(ConfigFile, AllKeysThatCannotBeHonouredAreNamedAtOnce) {
       "FILE SHARE FILE is a mixture");
 }
 
+TEST_F(ConfigFile, AValueOfAnotherKindIsNamedWithItsLine) {
+  EXPECT_EQ(refused("f.yml", "seed: 4\nplan: perhaps\n"),
+            "f.yml:2: --plan must be true or false; correct it (perhaps)");
+}
+
 TEST_F(ConfigFile, OtherFilesAreRefused) {
   EXPECT_TRUE(holds(refused("f.toml", "a = 1"), "ends with .yaml, .yml or .json"));
   EXPECT_TRUE(holds(refused("f.yml", "- a\n"), "names of flags with their values are required"));

@@ -1,7 +1,8 @@
 """migration_parity.py BUILD_FOLDER: the same words train the same model here and there.
 
 Words of published command lines of run_clm.py go to transformers' HfArgumentParser and Trainer, and
-to fmengine-train; losses, norms and rates of each step must agree. A step takes all rows, so that
+to fmengine-train, files of axolotl and LLaMA-Factory to fmengine-train and their numbers to the
+Trainer; losses, norms and rates of each step must agree. A step takes all rows, so that
 their order does not matter. For TRL, whose package the oracle's environment does not have, the same
 was done once: migration_parity.py --record, with trl 1.16.0, wrote tests/oracle/trl_losses.json.
 """
@@ -47,20 +48,47 @@ TRL = {
     "--learning_rate 2.0e-3 --completion_only_loss True --lr_scheduler_type cosine",
     "packing": "--per_device_train_batch_size 1 --gradient_accumulation_steps 4 --max_length 16 "
     "--learning_rate 2.0e-3 --packing",
+    "answers": "--per_device_train_batch_size 8 --max_length 16 --learning_rate 2.0e-3 "
+    "--max_grad_norm 0.3",
     "warm-up": "--per_device_train_batch_size 4 --gradient_accumulation_steps 2 --max_length 12 "
     "--learning_rate 1.0e-3 --weight_decay 0.1 --warmup_steps 1",
 }
+# Files of tests/cli/foreign/ that train all weights, and their numbers as the Trainer spells them.
+# A step takes all rows here, too, and nothing is packed.
+FILES = (
+    ("axolotl", "examples/llama-3/fft-8b.yaml",
+     "--per_device_train_batch_size 1 --gradient_accumulation_steps 8 --learning_rate 2e-5 "
+     "--lr_scheduler_type cosine --warmup_ratio 0.1 --gradient_checkpointing True"),
+    ("axolotl", "examples/mistral/config.yml",
+     "--per_device_train_batch_size 2 --gradient_accumulation_steps 4 --learning_rate 0.000005 "
+     "--lr_scheduler_type cosine --warmup_ratio 0.1"),
+    ("axolotl", "examples/llama-2/fft_optimized.yml",
+     "--per_device_train_batch_size 1 --gradient_accumulation_steps 8 --learning_rate 0.0002 "
+     "--lr_scheduler_type cosine --warmup_ratio 0.1 --weight_decay 0.1"),
+    ("llama_factory", "examples/train_full/qwen3_full_sft.yaml",
+     "--per_device_train_batch_size 1 --gradient_accumulation_steps 8 --learning_rate 1.0e-5 "
+     "--lr_scheduler_type cosine --warmup_ratio 0.1"),
+    ("llama_factory", "examples/extras/muon/qwen2_full_sft.yaml",
+     "--per_device_train_batch_size 1 --gradient_accumulation_steps 8 --learning_rate 1.0e-5 "
+     "--lr_scheduler_type cosine --warmup_ratio 0.1"),
+)
 STEPS = "--max_steps 3 --logging_steps 1 --save_strategy no --report_to none --seed 42"
 
 
 def rows():
-    """Ids of 8 documents; a mask with the second half of each."""
+    """Ids of 8 documents; masks with the second half of each, and with two of four ids."""
     generator = torch.Generator().manual_seed(cases.SEED)
     out = []
     for length in LENGTHS:
         ids = torch.randint(0, SHAPE.vocab, (length,), generator=generator).tolist()
-        out.append({"input_ids": ids, "completion_mask": [int(2 * at >= length) for at in range(length)]})
+        out.append({"input_ids": ids, "completion_mask": [int(2 * at >= length) for at in range(length)],
+                    "assistant_masks": [int(at % 4 > 1) for at in range(length)]})
     return out
+
+
+def columns(name):
+    masks = {"completions": "completion_mask", "answers": "assistant_masks"}
+    return ["input_ids", *(column for case, column in masks.items() if case == name)]
 
 
 def words_of(command):
@@ -98,7 +126,7 @@ def by_trl(folder, command, work, name):
     (arguments,) = trl.TrlParser(trl.SFTConfig).parse_args_and_config(
         [*words_of(command), "--output_dir", work, "--use_cpu", "--bf16", "False",
          "--gradient_checkpointing", "False", "--disable_tqdm", "True"])
-    data = rows() if "completion" in name else [{"input_ids": row["input_ids"]} for row in rows()]
+    data = [{key: row[key] for key in columns(name)} for row in rows()]
     vocabulary = {f"t{at}": at for at in range(SHAPE.vocab)}
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="t0")),
@@ -110,18 +138,30 @@ def by_trl(folder, command, work, name):
             for line in trainer.state.log_history if "loss" in line]
 
 
-def by_engine(build, folder, command, work, more):
+def by_engine(build, folder, command, work, more, name=""):
     data = os.path.join(work, "rows.jsonl")
-    keys = ("input_ids", "completion_mask") if "--completion_only_loss" in command else ("input_ids",)
     with open(data, "w") as file:
         for row in rows():
-            file.write(json.dumps({key: row[key] for key in keys}) + "\n")
+            file.write(json.dumps({key: row[key] for key in columns(name)}) + "\n")
     words = [os.path.join(build, "fmengine-train"), *command.split(), *STEPS.split(), *more,
              "--model_name_or_path", folder, "--train_file", data, "--output_dir", os.path.join(work, "out")]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
         sys.exit(f"fmengine-train must end with 0, not {done.returncode}: {done.stdout}{done.stderr}")
     return compare.read_metrics(os.path.join(work, "out", "metrics.jsonl"))
+
+
+def of_file(build, folder, program, source, work):
+    """A step of all rows, in fp32, on a model and data of ours; the rest is the file's."""
+    lines = (HERE.parent / "cli/foreign" / f"{program}_files.jsonl").read_text().splitlines()
+    (keys,) = [row["keys"] for row in map(json.loads, lines) if row["source"] == source]
+    keys = {key: value for key, value in keys.items() if key != "use_muon"}
+    path = os.path.join(work, "file.json")
+    pathlib.Path(path).write_text(json.dumps(keys))
+    more = ["--config", path, "--deepspeed_config", "{}", "--packing", "none", "--block_size", "16", "--bf16", "false",
+            "--gradient_accumulation_steps", "4" if "mistral" in source else "8", "--eval_strategy", "no",
+            "--eval_data_path", os.path.join(work, "rows.jsonl")]
+    return by_engine(build, folder, "", work, more)
 
 
 def check(name, metrics, log):
@@ -155,10 +195,14 @@ def main():
         work = fresh(build, name)
         metrics = by_engine(build, folder, command, work, ["--packing", "none", "--block_size", "16"])
         check(f"run_clm, {name}", metrics, by_trainer(folder, command, os.path.join(work, "theirs")))
+    for program, source, command in FILES:
+        work = fresh(build, source.replace("/", "_"))
+        metrics = of_file(build, folder, program, source, work)
+        check(f"{program}, {source}", metrics, by_trainer(folder, command, os.path.join(work, "theirs")))
     recorded = json.loads((HERE / "trl_losses.json").read_text())
     for name, command in TRL.items():
         own = [] if "--packing" in command else ["--packing", "none"]
-        metrics = by_engine(build, folder, command, fresh(build, name), own)
+        metrics = by_engine(build, folder, command, fresh(build, name), own, name)
         check(f"trl, {name}", metrics, recorded[name])
 
 
