@@ -59,9 +59,11 @@ RunTokens tokens_of(const TrainOptions& options) {
 
 void choose_token_rows(TrainOptions& options) {
   LoraOptions& lora = options.lora;
-  if (lora.r == 0 || options.add_tokens.empty() || !lora.token_rows.empty()) return;
+  if (lora.r == 0 || options.add_tokens.empty()) return;
   const std::vector<std::int64_t> added = tokens_of(options).added;
-  if (added.empty()) return;
+  const bool named = !lora.token_rows.empty();
+  const bool all = std::ranges::includes(lora.token_rows, added);
+  if (added.empty() || (named && (all || lora.start.empty()))) return;
   TrainOptions plain = options;
   plain.lora = {};
   const model::OpenedModel opened = open_run_model(plain);

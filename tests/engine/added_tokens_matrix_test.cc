@@ -153,6 +153,26 @@ TEST_P(AddedTokens, AloneAreTrainedBesideAdapters) {
   EXPECT_EQ(first_difference(two, run_small(options, 2, kSteps)), "");
 }
 
+// Rows that nobody would train.
+TEST_P(AddedTokens, WithoutTrainedRowsBesideAdaptersAreRefused) {
+  TrainOptions fresh = added_options();
+  fresh.lora.r = 3;
+  const auto refused = [](TrainOptions options) {
+    EXPECT_THROW(choose_token_rows(options), core::UserError);
+  };
+  TrainOptions continued = fresh;
+  continued.lora.start = "adapter";
+  refused(continued);
+  continued.lora.token_rows = {777};
+  refused(continued);
+  if (tied()) return;
+  fresh.lora.modules_to_save = {"lm_head"};
+  refused(fresh);
+  fresh.lora.modules_to_save = {"lm_head", "embed_tokens"};
+  choose_token_rows(fresh);
+  EXPECT_TRUE(fresh.lora.token_rows.empty());
+}
+
 INSTANTIATE_TEST_SUITE_P(All, AddedTokens, testing::Bool(),
                          [](const auto& at) { return at.param ? "Tied" : "Untied"; });
 

@@ -37,7 +37,7 @@ CASES = {
     "head_bias": ("gptj", dict(zero=1, pipe_ranks=2)),
     "gpt2": ("gpt2", dict(zero=3)),
 }
-KINDS = ("gpt2", "llama", "json, added", "json, older, named")  # of tokenizer_folders.FOLDERS
+KINDS = ("gpt2", "llama, legacy false", "json, added", "json, older, named")  # of tokenizer_folders.FOLDERS
 ADAPTED = ("untied", "tied", "gpt2")
 
 
@@ -54,6 +54,11 @@ def resized(base, tokenizer):
     return model
 
 
+def tokenizer_class(family):
+    """For other families AutoTokenizer takes a class of the family's own, which adds tokens."""
+    return transformers.AutoTokenizer if family == "mistral" else transformers.PreTrainedTokenizerFast
+
+
 def new_run(name, build):
     family, layout = CASES[name]
     case = cases.Case(cases.FAMILIES[family], seq_len=37, micro_batch=2, steps=STEPS, accumulation=2, **layout)
@@ -61,7 +66,7 @@ def new_run(name, build):
     plain = transformers.PreTrainedTokenizerFast(tokenizer_object=generate_parity.byte_level(case.shape.vocab),
                                                  eos_token="<|end|>")
     plain.save_pretrained(base)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(base)
+    tokenizer = tokenizer_class(family).from_pretrained(base)
     assert tokenizer.add_special_tokens({"additional_special_tokens": TOKENS}) == len(TOKENS)
     tokens = os.path.join(engine.work, "tokens.bin")
     tiny_llama.save_tokens(tokens, case.shape.vocab, count=20_000)
@@ -81,7 +86,8 @@ def compare_gradients(file, model):
 
 
 def check_folder(folder, tokenizer, vocab):
-    exported = transformers.AutoTokenizer.from_pretrained(folder)
+    kind = "mistral" if type(tokenizer) is not transformers.PreTrainedTokenizerFast else ""
+    exported = tokenizer_class(kind).from_pretrained(folder)
     assert exported(TEXT).input_ids == tokenizer(TEXT).input_ids, exported(TEXT)
     assert exported.decode(exported(TEXT).input_ids, skip_special_tokens=True) == tokenizer.decode(
         tokenizer(TEXT).input_ids, skip_special_tokens=True)
@@ -181,9 +187,10 @@ def check_generated(build, base, tokenizer, adapter):
     prompt = TEXT + "<|im_start|>"
     ids = tokenizer(prompt).input_ids
     model = in_peft(base, tokenizer, adapter).eval()
-    expected = generate_parity.greedy(model, ids, 20)
+    ends = {"eos_token_id": [tokenizer.convert_tokens_to_ids("<|im_end|>"), tokenizer.eos_token_id]}
+    expected = generate_parity.greedy(model, ids, 20, **ends)
     got = generate_parity.Generate(build, base).of([prompt], "--max_new_tokens", 20, folders=["--ckpt", adapter])
-    generate_parity.expect_greedy("adapter", model, ids, got[0]["tokens"], 20, expected)
+    generate_parity.expect_greedy("adapter", model, ids, got[0]["tokens"], 20, expected, **ends)
 
 
 def read_ids(file):
@@ -219,7 +226,8 @@ def check_kind(name, build):
     run_program(f"{build}/fmengine-train", "--model_config", f"{work}/model/config.json", *flags, "--max_seq_len", "8",
                 "--train_steps", "1", "--per_device_train_batch_size", "1", "--allow_repeat",
                 "--output_dir", f"{work}/run")
-    exported = transformers.AutoTokenizer.from_pretrained(f"{work}/run/hf")
+    # AutoTokenizer would take the class of the model's family.
+    exported = type(theirs).from_pretrained(f"{work}/run/hf")
     assert exported(TEXT).input_ids == want, (name, exported(TEXT).input_ids, want)
     assert exported.eos_token_id == end
     size = transformers.AutoConfig.from_pretrained(f"{work}/run/hf").vocab_size
