@@ -40,12 +40,15 @@ void read_sizes(const ConfigReader& reader, const SizeKeys& keys, DecoderConfig&
   FM_USER_CHECK(
       !reader.has("per_layer_config"), reader.where("per_layer_config"),
       ": layers of unlike shape are not supported; choose a model whose layers are alike");
-  config.vocab = reader.size("vocab_size");
+  const auto size = [&](const char* key, std::int64_t absent) {
+    return absent > 0 ? reader.size_or(key, absent) : reader.size(key);
+  };
+  config.vocab = size("vocab_size", keys.absent_vocab);
   config.hidden = reader.size(keys.hidden);
   config.ffn =
       config.ffn == 0 ? reader.size_or(keys.ffn, 4 * config.hidden) : reader.size(keys.ffn);
   config.layers = reader.size(keys.layers);
-  config.heads = reader.size(keys.heads);
+  config.heads = size(keys.heads, keys.absent_heads);
   config.kv_heads = read_kv_heads(reader, keys, config.heads);
   config.max_positions = reader.size_or(keys.positions, config.max_positions);
 }

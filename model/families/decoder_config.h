@@ -143,6 +143,8 @@ struct SizeKeys {
   const char* positions = "max_position_embeddings";
   const char* kv_heads = "num_key_value_heads";  // null: as many as heads
   std::int64_t absent_kv_heads = 0;              // the default; 0: as many as heads
+  std::int64_t absent_vocab = 0;                 // the defaults; 0: the key is required
+  std::int64_t absent_heads = 0;
 };
 // Reads all sizes but head_dim. Also refuses quantized weights.
 void read_sizes(const ConfigReader& reader, const SizeKeys& keys, DecoderConfig& config);

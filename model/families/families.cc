@@ -90,6 +90,7 @@ const char* what_is_missing(const std::string& type) {
 std::string supported_types() {
   std::vector<std::string> types;
   for (const Family& family : kFamilies) types.push_back(core::concat('"', family.model_type, '"'));
+  for (const std::string& type : whole_types()) types.push_back(core::concat('"', type, '"'));
   return core::join(types, ", ");
 }
 

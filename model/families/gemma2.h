@@ -10,7 +10,8 @@
 namespace fm::model {
 
 // What Gemma 2 and 3 share: all but windows, rotary parameters and caps.
-inline DecoderConfig gemma2_base(const ConfigReader& reader, std::int64_t max_positions) {
+inline DecoderConfig gemma2_base(const ConfigReader& reader, const SizeKeys& sizes,
+                                 std::int64_t max_positions) {
   DecoderConfig config;
   config.max_positions = max_positions;
   config.dropout = read_dropout(reader, {});
@@ -24,7 +25,7 @@ inline DecoderConfig gemma2_base(const ConfigReader& reader, std::int64_t max_po
   config.names.norm1_after = "post_attention_layernorm";
   config.names.norm2 = "pre_feedforward_layernorm";
   config.names.norm2_after = "post_feedforward_layernorm";
-  read_sizes(reader, {.absent_kv_heads = 4}, config);
+  read_sizes(reader, sizes, config);
   FM_USER_CHECK(config.hidden % config.heads == 0, reader.where("num_attention_heads"),
                 ": must divide hidden_size, otherwise transformers does not load what is exported "
                 "(num_attention_heads=",
@@ -50,7 +51,7 @@ inline std::int64_t gemma_window(const ConfigReader& reader) {
 }
 
 inline DecoderConfig read_gemma2_config(const ConfigReader& reader) {
-  DecoderConfig config = gemma2_base(reader, 8192);
+  DecoderConfig config = gemma2_base(reader, {.absent_kv_heads = 4}, 8192);
   config.family = "Gemma 2";
   config.architecture = "Gemma2ForCausalLM";
   config.attention_softcap = gemma_cap(reader, "attn_logit_softcapping", 50.0);

@@ -8,7 +8,9 @@
 namespace fm::model {
 
 inline DecoderConfig read_gemma3_text_config(const ConfigReader& reader) {
-  DecoderConfig config = gemma2_base(reader, 131072);
+  // Published folders with a tower of images leave out what is the default.
+  const SizeKeys sizes{.absent_kv_heads = 4, .absent_vocab = 262208, .absent_heads = 8};
+  DecoderConfig config = gemma2_base(reader, sizes, 131072);
   config.family = "Gemma 3";
   config.architecture = "Gemma3ForCausalLM";
   config.block.qk_norm = QkNorm::kPerHead;

@@ -38,6 +38,12 @@ const WholeModel* whole_model(const std::string& model_type) {
   return found == whole_models().end() ? nullptr : &*found;
 }
 
+std::vector<std::string> whole_types() {
+  std::vector<std::string> types;
+  for (const WholeModel& model : whole_models()) types.emplace_back(model.model_type);
+  return types;
+}
+
 ConfigReader text_config(const ConfigReader& file) {
   return file.has("text_config") ? file.inner("text_config") : file;
 }

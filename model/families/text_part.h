@@ -22,6 +22,7 @@ struct WholeModel {
 
 // Null where this type is a model of text alone.
 const WholeModel* whole_model(const std::string& model_type);
+std::vector<std::string> whole_types();
 // Its text_config; earlier versions wrote those keys beside the others, then the file itself.
 ConfigReader text_config(const ConfigReader& file);
 // The family that a text_config's model_type names: "qwen3" of "qwen3_vl_text".

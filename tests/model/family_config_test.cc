@@ -155,6 +155,17 @@ TEST(FamilyConfig, TextOfAModelOfImagesIsItsFamily) {
   EXPECT_EQ(qwen3.max_positions, 128000);  // Qwen 3 has 32768
   EXPECT_EQ(qwen3.head_dim, 128);
   EXPECT_FALSE(qwen3.tied);
+  // The text_config of the published gemma-3-4b, which leaves out what is the default.
+  const DecoderConfig gemma = read(R"({"model_type": "gemma3", "text_config": {
+    "hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text",
+    "num_hidden_layers": 34, "sliding_window": 1024,
+    "rope_scaling": {"factor": 8.0, "rope_type": "linear"}}})");
+  EXPECT_EQ(gemma.vocab, 262208);
+  EXPECT_EQ(gemma.heads, 8);
+  EXPECT_EQ(gemma.kv_heads, 4);
+  EXPECT_EQ(gemma.head_dim, 256);
+  EXPECT_TRUE(gemma.tied);
+  EXPECT_EQ(gemma.rope.factor, 8.0);
   refused([&] { read(R"({"model_type": "mistral3", "text_config": {"model_type": "odd"}})"); },
           {"text_config.model_type", "odd"});
 }
