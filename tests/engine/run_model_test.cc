@@ -147,7 +147,7 @@ TEST(RunModel, EvaluationTextNeedsTheTokenizerOfTheIds) {
 }
 
 TEST(RunModel, ANameThatSaysNothingIsRefusedAsWhereTheDataIsOpened) {
-  EXPECT_NE(outcome("t.txt").find("data_path must name an existing file"), std::string::npos);
+  EXPECT_NE(outcome("t.md").find("data_path must name an existing file"), std::string::npos);
   EXPECT_NE(outcome("/dev").find("/dev: a folder of data must hold files"), std::string::npos);
 }
 
