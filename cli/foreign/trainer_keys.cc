@@ -86,8 +86,6 @@ constexpr ForeignKey kKeys[] = {
     {"average_tokens_across_devices", "true:",
      "the loss is the mean over the tokens of all ranks; --loss_reduction mean_of_means is "
      "another"},
-    {"eos_token", "",
-     "the tokenizer's own end token is trained; write it into tokenizer_config.json"},
     {"pad_token", kAny, "padding is never trained"},
     {"dataset_kwargs model_init_kwargs config_overrides", "",
      "leave it out; what it holds has flags of its own, or is written into config.json"},

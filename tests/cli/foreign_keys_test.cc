@@ -148,7 +148,7 @@ TEST(ForeignKeys, WhatWouldTrainSomethingElseIsRefused) {
   for (const Words& words :
        {Words{"--load_in_4bit"}, Words{"--use_dora", "True"}, Words{"--loss_type", "dft"},
         Words{"--neftune_noise_alpha", "5"}, Words{"--packing_strategy", "wrapped"},
-        Words{"--optim", "adafactor"}, Words{"--eos_token", "x"}}) {
+        Words{"--optim", "adafactor"}}) {
     EXPECT_NE(refusal(words), "accepted") << words[0];
   }
   for (const Words& words :

@@ -237,8 +237,8 @@ class IdRows : public SampleSource {
         has_documents_ ? " documents" : " rows", every > 1 ? ", evenly spaced," : "",
         " a token is trained at which generation ends (", options_.ends.words, "); ",
         stream_->ignores_some()
-            ? "end answers with one (--chat_template FILE), or name the token that ends them in "
-              "eos_token_id of generation_config.json"
+            ? "end answers with one (--chat_template FILE), or name the token that ends them by "
+              "--eos_token, and by --add_tokens, too, where the tokenizer lacks it"
             : "end documents with one"));
   }
 

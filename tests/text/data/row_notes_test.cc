@@ -125,7 +125,7 @@ TEST_F(RowNotes, SayWhereNoEndIsTrained) {
   EXPECT_EQ(said(masked + masked, {9}),
             Notes{head + "2 documents" + end +
                   "end answers with one (--chat_template FILE), or name the token that ends them "
-                  "in eos_token_id of generation_config.json"});
+                  "by --eos_token, and by --add_tokens, too, where the tokenizer lacks it"});
   EXPECT_EQ(said(masked + masked, {9, 2}), Notes{});
   EXPECT_EQ(said(masked + masked, {}), Notes{});
   const std::string first = "{\"input_ids\":[9,1,2]}\n";
