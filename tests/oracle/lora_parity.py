@@ -53,6 +53,8 @@ ADAPTED = {
     "saved": Adapted("mistral", ("o_proj", "down_proj"), saved=("lm_head", "norm"), full_names=True, zero=1),
     "stacked": Adapted("phi3_short", ("qkv_proj", "gate_up_proj"), zero=3, pipe_ranks=2),
     "per_head": Adapted("gpt_neox", zero=2),
+    "groups": Adapted("falcon_groups", zero=1),
+    "multiplied": Adapted("granite", ("o_proj", "down_proj"), zero=2, pipe_ranks=2),
     "conv1d": Adapted("gpt2", ("c_attn", "mlp.c_proj"), zero=1, model_ranks=2),
 }
 
