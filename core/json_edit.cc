@@ -12,15 +12,15 @@ namespace {
 constexpr std::string_view kSpace = " \t\r\n";
 
 // Bytes [begin, end) of a text.
-struct Range {
+struct TextSpan {
   std::size_t begin = 0;
   std::size_t end = 0;
 };
 
 struct MemberPlace {
   std::string_view name;  // as it is written, without its quotes
-  Range name_and_value;
-  Range value;
+  TextSpan name_and_value;
+  TextSpan value;
 };
 
 // Behind the string that begins at `at`.
@@ -81,7 +81,7 @@ class ObjectText {
     }
     return found;
   }
-  std::string replaced(Range range, std::string_view by) const {
+  std::string replaced(TextSpan range, std::string_view by) const {
     return concat(text_.substr(0, range.begin), by, text_.substr(range.end));
   }
   // One more member, as far from the margin as the first one.

@@ -55,7 +55,8 @@ void add_named_ends(const std::filesystem::path& folder, data::EndTokens& ends) 
   const bool has_one = std::filesystem::exists(generation, ignored);
   const core::SmallFile file =
       core::read_small_file(has_one ? generation : folder / "config.json", core::kMostConfig);
-  const auto json = nlohmann::json::parse(core::is_shallow(file.text) ? file.text : "", nullptr, false);
+  const auto json =
+      nlohmann::json::parse(core::is_shallow(file.text) ? file.text : "", nullptr, false);
   const auto at = json.is_object() ? json.find("eos_token_id") : json.end();
   if (at == json.end()) return;
   for (const auto& id : at->is_array() ? *at : nlohmann::json::array({*at})) {

@@ -31,7 +31,7 @@ struct ExportFacts {
   std::string chat_template = {};  // the file that takes the place of the tokenizer's, or empty
   std::vector<std::string> add_tokens = {};  // to the tokenizer
   std::string eos_token = {};
-  std::string weights_from = {};   // the folder with the weights of the start, or empty
+  std::string weights_from = {};  // the folder with the weights of the start, or empty
   // Of a part of a larger model: model::TensorNames.
   std::vector<std::pair<std::string, std::string>> stored_prefixes = {};
   std::vector<std::string> carried = {};

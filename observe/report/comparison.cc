@@ -23,26 +23,26 @@ constexpr double kLogBeyond = 30;
 // Of observe/report/page.cc's sheet: those that are furthest apart.
 constexpr std::array<int, kMostRuns> kRunColours = {0, 1, 2, 3, 5, 6, 4, 9};
 
-struct Table {
+struct CellRows {
   std::vector<std::string> head;  // "", then the runs
   std::vector<std::vector<std::string>> rows;
 };
 
-Table table_of(const std::vector<NamedRun>& runs) {
-  Table table{{""}, {}};
+CellRows table_of(const std::vector<NamedRun>& runs) {
+  CellRows table{{""}, {}};
   for (const NamedRun& run : runs) table.head.push_back(run.name);
   return table;
 }
 
 // A cell per run, found by name: rows that no run has a value for are left out.
-void add_row(Table& table, const std::string& name, std::vector<std::string> cells) {
+void add_row(CellRows& table, const std::string& name, std::vector<std::string> cells) {
   if (std::ranges::all_of(cells, [](const std::string& cell) { return cell.empty(); })) return;
   cells.insert(cells.begin(), name);
   table.rows.push_back(std::move(cells));
 }
 
-Table results_of(const std::vector<NamedRun>& runs) {
-  Table table = table_of(runs);
+CellRows results_of(const std::vector<NamedRun>& runs) {
+  CellRows table = table_of(runs);
   std::vector<std::vector<Headline>> found;
   std::vector<std::pair<std::string, std::string>> names;  // id, name, in the order of the first
   for (const NamedRun& run : runs) {
@@ -66,8 +66,8 @@ Table results_of(const std::vector<NamedRun>& runs) {
 }
 
 // Of the last start of each run, the facts that are not the same in all of them.
-Table settings_of(const std::vector<NamedRun>& runs) {
-  Table table = table_of(runs);
+CellRows settings_of(const std::vector<NamedRun>& runs) {
+  CellRows table = table_of(runs);
   std::map<std::string, std::vector<std::string>> values;
   std::vector<std::string> order;
   const auto put = [&](const std::string& name, std::size_t run, const std::string& value) {
@@ -98,7 +98,7 @@ Table settings_of(const std::vector<NamedRun>& runs) {
   return table;
 }
 
-std::string html_of(const Table& table, const char* id, const char* title) {
+std::string html_of(const CellRows& table, const char* id, const char* title) {
   if (table.rows.empty()) return "";
   std::string out =
       concat("<h2>", title, "</h2>\n<div class=\"scroll\"><table id=\"", id, "\"><tr>");
@@ -117,7 +117,7 @@ std::string html_of(const Table& table, const char* id, const char* title) {
 }
 
 // Cells below each other: the values of runs are too long for columns.
-std::string text_of(const Table& table, const std::string& title) {
+std::string text_of(const CellRows& table, const std::string& title) {
   if (table.rows.empty()) return "";
   std::string out = title + "\n";
   std::size_t width = 0;

@@ -33,11 +33,10 @@ TEST(TokenizeArguments, FlatFilesOfTheFieldTextAreTheDefault) {
 }
 
 TEST(TokenizeArguments, EveryFlagCounts) {
-  const TokenizeCommand command = parse_tokenize_command(
-      with({"--data-format=megatron", "--text_field", "body", "--chat_template", "c.jinja",
-            "--add_tokens", "<a>,<b>", "--eos_token", "<b>", "--train_on_inputs",
-            "--skip_bad_lines", "3", "--threads", "5", "--columns=q=prompt",
-            "--sample_by=document"}));
+  const TokenizeCommand command = parse_tokenize_command(with(
+      {"--data-format=megatron", "--text_field", "body", "--chat_template", "c.jinja",
+       "--add_tokens", "<a>,<b>", "--eos_token", "<b>", "--train_on_inputs", "--skip_bad_lines",
+       "3", "--threads", "5", "--columns=q=prompt", "--sample_by=document"}));
   EXPECT_EQ(command.options.rows.columns.words(), "q=prompt");
   EXPECT_EQ(command.options.rows.sample_by, data::SampleBy::kDocument);
   EXPECT_EQ(command.options.layout, prepare::TokenLayout::kMegatron);

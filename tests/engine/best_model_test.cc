@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <regex>
 #include <sstream>
 
 #include "engine/run/run_data.h"
@@ -123,7 +124,8 @@ TEST_F(BestModel, EpochsAreCountedAndTheirEndsSaid) {
   EXPECT_EQ(count_steps_of_epoch(two, 777, 2, *comm::make_solo(), nullptr), 10);
   testing::internal::CaptureStdout();
   ASSERT_EQ(run(two, 2), 0);
-  const std::string said = testing::internal::GetCapturedStdout();
+  const std::string wrapped = testing::internal::GetCapturedStdout();
+  const std::string said = std::regex_replace(wrapped, std::regex("\\n +"), " ");
   EXPECT_NE(said.find("; 1 epoch = 10 steps, this run 2.1 epochs"), std::string::npos) << said;
   EXPECT_EQ(occurrences(said, " ended in step "), 0);  // of short epochs
   std::ifstream file(two.output_dir + "/metrics.jsonl");

@@ -20,11 +20,11 @@ namespace fm::prepare {
 struct Recipe {
   ReadLine read_line;
   data::RowLayout rows = data::RowLayout::kJsonLines;
-  std::string words;        // what decides the ids: tokenizer, template, fields
-  std::string tokens;       // "tokens of tokenizer.json", for people
-  std::int64_t vocab = 0;   // ids are below
-  std::int32_t filler = 0;  // of a short row
-  std::int32_t eos = -1;    // ends a text; -1: the tokenizer names none
+  std::string words;          // what decides the ids: tokenizer, template, fields
+  std::string tokens;         // "tokens of tokenizer.json", for people
+  std::int64_t vocab = 0;     // ids are below
+  std::int32_t filler = 0;    // of a short row
+  std::int32_t eos = -1;      // ends a text; -1: the tokenizer names none
   data::EndTokens ends = {};  // generation stops there
 };
 
