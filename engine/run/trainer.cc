@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <utility>
 
 #include "core/check.h"
@@ -29,6 +30,8 @@
 #include "engine/step/evaluation.h"
 #include "engine/step/step_runtime.h"
 #include "engine/step/tensors.h"
+#include "kernels/gemm/contended.h"
+#include "kernels/gemm/gemm.h"
 #include "machine/limits.h"
 
 namespace fm::engine {
@@ -98,6 +101,7 @@ class Trainer {
     if (trace_ != nullptr) trace_->begin(options_.train_steps - progress_.step, plan_);
     while (progress_.step < options_.train_steps && !stops_early()) {
       step();
+      if (steps_begun_ == 1) look_at_products();
       if (trace_ != nullptr && trace_->complete()) write_trace();
       if (!options_.dump_gradients.empty()) return finish_dump();
       if (speculative_.in_flight() > 0) continue;
@@ -124,6 +128,16 @@ class Trainer {
     const double loss = evaluation_->run();
     log_.evaluation(progress_.step, loss, evaluation_->rows());
     return static_cast<int>(ExitCode::kFinished);
+  }
+
+  // All ranks at once, as they compute. Not in a short run, nor where the user chose.
+  void look_at_products() {
+    constexpr std::int64_t kLongRun = 50;
+    const bool chosen_here = kernels::amx_chosen() && std::getenv("FME_GEMM") == nullptr;
+    const bool fp32 = options_.element == core::DType::kF32 && state_.work.queue == nullptr;
+    if (!chosen_here || !fp32 || options_.train_steps - progress_.step < kLongRun) return;
+    const std::string note = kernels::contended_note(kernels::measure_gemm(state_.work));
+    if (!note.empty() && state_.world.rank() == 0) log_.warn(note);
   }
 
   bool is_multiple(std::int64_t steps) const { return steps > 0 && progress_.step % steps == 0; }
