@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 
+import peft
 import torch
 import transformers
 
@@ -72,6 +73,25 @@ FILES = (
      "--per_device_train_batch_size 1 --gradient_accumulation_steps 8 --learning_rate 1.0e-5 "
      "--lr_scheduler_type cosine --warmup_ratio 0.1"),
 )
+# The same with adapters: the first ones are exported by a run of the file at a rate of 0, and peft
+# begins with them; weights of 8 bits are those of the folder, and nothing is dropped.
+ADAPTED = (
+    ("axolotl", "examples/llama-3/lora-1b.yml",
+     "--per_device_train_batch_size 2 --gradient_accumulation_steps 4 --learning_rate 0.0002 "
+     "--lr_scheduler_type cosine --warmup_ratio 0.1", ()),
+    ("axolotl", "examples/mistral/lora.yml",
+     "--per_device_train_batch_size 2 --gradient_accumulation_steps 4 --learning_rate 0.0002 "
+     "--lr_scheduler_type cosine --warmup_ratio 0.1", ("--load_in_8bit", "false")),
+    ("llama_factory", "examples/train_lora/qwen3_lora_sft.yaml",
+     "--per_device_train_batch_size 1 --gradient_accumulation_steps 8 --learning_rate 1.0e-4 "
+     "--lr_scheduler_type cosine --warmup_ratio 0.1", ()),
+    ("llama_factory", "examples/train_lora/qwen3_lora_pretrain.yaml",
+     "--per_device_train_batch_size 1 --gradient_accumulation_steps 8 --learning_rate 1.0e-4 "
+     "--lr_scheduler_type cosine --warmup_ratio 0.1", ()),
+    ("llama_factory", "examples/train_lora/qwen3_lora_sft_ray.yaml",
+     "--per_device_train_batch_size 1 --gradient_accumulation_steps 8 --learning_rate 1.0e-4 "
+     "--lr_scheduler_type cosine --warmup_ratio 0.1", ()),
+)
 STEPS = "--max_steps 3 --logging_steps 1 --save_strategy no --report_to none --seed 42"
 
 
@@ -106,13 +126,16 @@ def padded(batch):
     return {"input_ids": torch.tensor(ids), "labels": torch.tensor(labels), "attention_mask": torch.tensor(mask)}
 
 
-def by_trainer(folder, command, work):
+def by_trainer(folder, command, work, adapter=None):
     parser = transformers.HfArgumentParser(transformers.TrainingArguments)
     (arguments,) = parser.parse_args_into_dataclasses(
         [*words_of(command), "--output_dir", work, "--use_cpu", "--disable_tqdm", "True",
          "--remove_unused_columns", "False"])
+    model = tiny_llama.load_model(folder)
+    if adapter:
+        model = peft.PeftModel.from_pretrained(model, adapter, is_trainable=True)
     trainer = transformers.Trainer(
-        model=tiny_llama.load_model(folder), args=arguments, train_dataset=rows(), data_collator=padded)
+        model=model, args=arguments, train_dataset=rows(), data_collator=padded)
     with contextlib.redirect_stdout(io.StringIO()):
         trainer.train()
     return [line for line in trainer.state.log_history if "loss" in line]
@@ -138,12 +161,12 @@ def by_trl(folder, command, work, name):
             for line in trainer.state.log_history if "loss" in line]
 
 
-def by_engine(build, folder, command, work, more, name=""):
+def by_engine(build, folder, command, work, more, name="", steps=STEPS):
     data = os.path.join(work, "rows.jsonl")
     with open(data, "w") as file:
         for row in rows():
             file.write(json.dumps({key: row[key] for key in columns(name)}) + "\n")
-    words = [os.path.join(build, "fmengine-train"), *command.split(), *STEPS.split(), *more,
+    words = [os.path.join(build, "fmengine-train"), *command.split(), *steps.split(), *more,
              "--model_name_or_path", folder, "--train_file", data, "--output_dir", os.path.join(work, "out")]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
@@ -151,17 +174,31 @@ def by_engine(build, folder, command, work, more, name=""):
     return compare.read_metrics(os.path.join(work, "out", "metrics.jsonl"))
 
 
-def of_file(build, folder, program, source, work):
+def of_file(build, folder, program, source, work, own=(), steps=STEPS):
     """A step of all rows, in fp32, on a model and data of ours; the rest is the file's."""
     lines = (HERE.parent / "cli/foreign" / f"{program}_files.jsonl").read_text().splitlines()
     (keys,) = [row["keys"] for row in map(json.loads, lines) if row["source"] == source]
     keys = {key: value for key, value in keys.items() if key != "use_muon"}
     path = os.path.join(work, "file.json")
     pathlib.Path(path).write_text(json.dumps(keys))
-    more = ["--config", path, "--deepspeed_config", "{}", "--packing", "none", "--block_size", "16", "--bf16", "false",
-            "--gradient_accumulation_steps", "4" if "mistral" in source else "8", "--eval_strategy", "no",
+    halves = "mistral" in source or "lora-1b" in source
+    more = ["--config", path, *own, "--deepspeed_config", "{}", "--packing", "none", "--block_size", "16",
+            "--bf16", "false", "--gradient_accumulation_steps", "4" if halves else "8", "--eval_strategy", "no",
             "--eval_data_path", os.path.join(work, "rows.jsonl")]
-    return by_engine(build, folder, "", work, more)
+    return by_engine(build, folder, "", work, more, steps=steps)
+
+
+def check_adapted(build, folder, program, source, command, own):
+    work = fresh(build, source.replace("/", "_"))
+    own = [*own, "--lora_dropout", "0"]
+    saving = STEPS.replace("--save_strategy no ", "")
+    of_file(build, folder, program, source, work, [*own, "--learning_rate", "0"], saving)
+    first = os.path.join(work, "first")
+    shutil.move(os.path.join(work, "out", "adapter"), first)
+    shutil.rmtree(os.path.join(work, "out"))
+    metrics = of_file(build, folder, program, source, work, own)
+    log = by_trainer(folder, command, os.path.join(work, "theirs"), first)
+    check(f"{program}, {source}", metrics, log)
 
 
 def check(name, metrics, log):
@@ -199,6 +236,8 @@ def main():
         work = fresh(build, source.replace("/", "_"))
         metrics = of_file(build, folder, program, source, work)
         check(f"{program}, {source}", metrics, by_trainer(folder, command, os.path.join(work, "theirs")))
+    for adapted in ADAPTED:
+        check_adapted(build, folder, *adapted)
     recorded = json.loads((HERE / "trl_losses.json").read_text())
     for name, command in TRL.items():
         own = [] if "--packing" in command else ["--packing", "none"]
