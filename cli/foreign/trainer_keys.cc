@@ -132,7 +132,7 @@ constexpr ForeignKey kKeys[] = {
     {"do_predict", kOff, "fmengine-generate continues texts"},
     {"overwrite_output_dir", kAny,
      "a run resumes where its folder has checkpoints; --resume never"},
-    {"logging_strategy", "steps:", "--log_steps says how many"},
+    {"logging_strategy", "steps,no:", "--log_steps says how often a line is printed"},
     {"logging_first_step", kAny, "the first step is always logged"},
     {"logging_nan_inf_filter", kAny, "losses are logged as they are"},
     {"log_on_each_node save_on_each_node", kAny, kOneClock},

@@ -280,7 +280,8 @@ TEST(PublishedCommands, AreAnsweredFlagByFlag) {
     const nlohmann::json row = nlohmann::json::parse(line);
     Words words = row.at("words").get<Words>();
     words.insert(words.end(), {"--data_path", "d.jsonl"});
-    if (line.find("--model_name_or_path") == line.npos) words.insert(words.end(), {kModel});
+    const bool has_model = holds(line, "--model_name_or_path") || holds(line, "--config_name");
+    if (!has_model) words.insert(words.end(), {kModel});
     std::string said = refusal_of([&] { parse_command(words); });
     if (said.starts_with("a model is required")) said = "accepted";
     for (const std::string& flag : row.value("refused", Words{})) EXPECT_TRUE(holds(said, flag));
