@@ -48,6 +48,13 @@ TEST_F(Families, OthersAreRefusedWithWhatIsSupported) {
   }
 }
 
+TEST_F(Families, MoreIdsAreMoreRowsButInAModelOfImages) {
+  EXPECT_EQ(open(R"("model_type": "llama")", {.vocab_at_least = 310}).model.vocab, 310);
+  const std::string images = R"("model_type": "qwen2_5_vl", "vision_config": {"depth": 1})";
+  EXPECT_EQ(open(images, {.vocab_at_least = 300}).model.vocab, 300);
+  EXPECT_THROW(open(images, {.vocab_at_least = 301}), core::UserError);
+}
+
 TEST_F(Families, AModelIsMadeAgainByOtherChoices) {
   const OpenedModel opened = open(R"("model_type": "llama")");
   const Model narrow = opened.make({.element = core::DType::kBF16});
