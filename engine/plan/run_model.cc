@@ -96,7 +96,9 @@ std::filesystem::path tokenizer_folder(const TrainOptions& options) {
   const std::string& named = options.tokenizer.empty() ? options.init_ckpt : options.tokenizer;
   const bool found = !named.empty() && checkpoint::has_tokenizer(named);
   if (!found) return options.tokenizer;  // a file, or to be refused where it is opened
-  const bool extended = !options.add_tokens.empty() || !options.eos_token.empty();
+  // The built-in reader knows texts alone.
+  const bool extended =
+      !options.add_tokens.empty() || !options.eos_token.empty() || !options.chat_template.empty();
   return !extended && checkpoint::has_byte_tokenizer(named) ? "" : named;
 }
 

@@ -83,6 +83,10 @@ TEST(RunModel, TextNeedsTheTokenizerOfTheWeights) {
   options.pretrain = false;
   options.init_ckpt = byte_folder();
   EXPECT_EQ(outcome_of(options), "opened");
+  EXPECT_EQ(tokenizer_folder(options), "");  // the built-in reader of texts
+  options.chat_template = "chatml.jinja";
+  EXPECT_EQ(tokenizer_folder(options), byte_folder());
+  options.chat_template.clear();
   options.init_ckpt.clear();
   options.model_config = folder_of("fm_no_tokenizer") + "/config.json";
   EXPECT_EQ(outcome_of(options), "opened");

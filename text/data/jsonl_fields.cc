@@ -198,7 +198,8 @@ LineReader text_reader(const std::string& field, const Columns& columns) {
     if (std::string problem = read_line(line, visitor); !problem.empty()) return problem;
     if (visitor.seen() == 0) {
       return core::concat("field \"", field,
-                          "\" is required; add it, or name another with --text_field");
+                          "\" is required; add it, or name another with --text_field (bytes are "
+                          "made of texts; chats need a tokenizer's folder, or --chat_template)");
     }
     document.ids = encode_bytes(visitor.text());
     document.ids.push_back(core::kEosId);
