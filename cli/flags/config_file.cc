@@ -235,9 +235,11 @@ bool is_overruled(const std::string& word, const std::set<std::string>& said) {
   const std::string name = name_of_word(word);
   if (said.contains(name)) return true;
   if (said.contains("adapter") &&
-      (name.starts_with("lora_") || name == "use_rslora" || name == "modules_to_save")) {
+      (name.starts_with("lora_") || name == "use_rslora" || name == "modules_to_save" ||
+       name == "trainable_token_indices")) {
     return true;
   }
+  if (said.contains("eval_data_path") && name == "shuffle_split") return true;
   const std::set<std::string>* const group = rivals(name);
   return group != nullptr &&
          std::ranges::any_of(*group, [&](const std::string& each) { return said.contains(each); });

@@ -25,6 +25,8 @@ constexpr std::string_view kSharding =
 constexpr std::string_view kRows = "how rows are filled changes no number";
 constexpr std::string_view kFile = "write the rows that are wanted into a file";
 constexpr std::string_view kColumns = "give --data_path FILE with --columns";
+constexpr std::string_view kMessages =
+    "write messages with role and content, and weight 0 where a turn is not trained";
 constexpr std::string_view kModelFile = "write it into config.json of the model's folder";
 constexpr std::string_view kRanks = "the launcher says it";
 constexpr std::string_view kSchedule = "--lr_scheduler_type and --lr_scheduler_kwargs have others";
@@ -58,13 +60,14 @@ constexpr ForeignKey kKeys[] = {
      "model_quantization_config_kwargs",
      "", kQuantized},
     {"special_tokens.pad_token tokens.pad_token", kAny, "padding is never trained"},
-    {"special_tokens.bos_token special_tokens.eos_token special_tokens.unk_token "
-     "special_tokens.additional_special_tokens tokens.bos_token tokens.eos_token tokens.unk_token "
+    {"special_tokens.eos_token tokens.eos_token", "*: --eos_token=$", "", "eos_token tokenizer"},
+    {"special_tokens.bos_token special_tokens.unk_token tokens.bos_token tokens.unk_token "
      "added_tokens_overrides eot_tokens",
      "", kTokens, "tokenizer"},
-    {"tokens", "", "use --add_tokens", "add_tokens"},
-    {"resize_token_embeddings_to_32x shrink_embeddings reinit_weights mean_resizing_embeddings",
-     kOff, "the model keeps its shape"},
+    {"tokens special_tokens.additional_special_tokens", "", "use --add_tokens", "add_tokens"},
+    {"mean_resizing_embeddings", kAny, "rows of --add_tokens begin as the mean of the others"},
+    {"resize_token_embeddings_to_32x shrink_embeddings reinit_weights", kOff,
+     "the model keeps its shape but for --add_tokens"},
     {"embeddings_skip_upcast fix_untrained_tokens", kAny, kOwnKernels},
     {"unfrozen_parameters", "", "use --train with one regular expression", "train"},
     {"freeze_mm_modules", kAny, "models read texts"},
@@ -74,17 +77,18 @@ constexpr ForeignKey kKeys[] = {
     {"datasets[].type", "alpaca,chat_template,completion,sharegpt: ; null:",
      "a row's fields say what it is: messages, instruction, text; other prompts are not here",
      "data_path"},
-    {"datasets[].ds_type", "json:", "files are JSONL", "data_path"},
+    {"datasets[].ds_type", "json,csv,text,parquet,arrow:", "a file's name says what it is",
+     "data_path"},
     {"datasets[].name datasets[].revision datasets[].trust_remote_code", kAny,
      "nothing is downloaded; name a file with --data_path"},
     {"datasets[].split", "train:", kFile, "data_path"},
     {"datasets[].field_messages", "messages,conversations:", kColumns, "data_path columns"},
     {"datasets[].message_property_mappings.role datasets[].message_field_role",
-     "role,from:", kColumns, "data_path columns"},
+     "role,from:", kMessages, "data_path"},
     {"datasets[].message_property_mappings.content datasets[].message_field_content",
-     "content,value:", kColumns, "data_path columns"},
+     "content,value:", kMessages, "data_path"},
     {"datasets[].field", "text: ; *: --text_field=$", "", "data_path"},
-    {"datasets[].message_field_training", "train,training,weight:", kColumns, "data_path"},
+    {"datasets[].message_field_training", "train,training,weight:", kMessages, "data_path"},
     {"datasets[].roles_to_train", "assistant,gpt:", "the assistant's turns are trained"},
     {"datasets[].train_on_eos datasets[].train_on_eot",
      "turn:", "the end of each trained turn is trained"},
@@ -95,7 +99,7 @@ constexpr ForeignKey kKeys[] = {
      "chat_template"},
     {"datasets[].drop_system_message datasets[].split_thinking", kOff, kFile, "data_path"},
     {"datasets[].field_thinking datasets[].template_thinking_key",
-     "reasoning_content,thinking:", kColumns, "data_path columns"},
+     "reasoning_content,thinking:", kMessages, "data_path"},
     {"datasets[].preprocess_shards", kAny, kMemory},
     {"datasets[].shards datasets[].shards_idx datasets[].message_field_training_detail "
      "datasets[].input_transform datasets[].input_format datasets[].field_human "
@@ -200,12 +204,14 @@ constexpr ForeignKey kKeys[] = {
      "lora_target_modules"},
     {"lora_modules_to_save", "*: --modules_to_save=$", ""},
     {"peft_use_rslora", "*: --use_rslora=$", ""},
+    {"peft_trainable_token_indices", "", "use --trainable_token_indices",
+     "trainable_token_indices"},
     {"peft_use_dora", kOff, "DoRA is not here"},
     {"peft_init_lora_weights", "true:", "adapters begin as peft's do"},
     {"lora_fan_in_fan_out peft_autocast_adapter_dtype merge_lora merge_method", kAny,
      "the model says it; an export has both, the adapter and the merged weights"},
     {"lora_rank_pattern lora_alpha_pattern lora_target_parameters peft_layers_to_transform "
-     "peft_layers_pattern peft_layer_replication peft_trainable_token_indices "
+     "peft_layers_pattern peft_layer_replication "
      "peft_ensure_weight_tying peft relora relora_prune_ratio relora_prune_method "
      "relora_cpu_offload lisa_n_layers lisa_step_interval lisa_layers_attribute",
      kOff, "all adapters have one rank, in all layers"},

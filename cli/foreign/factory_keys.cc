@@ -66,7 +66,7 @@ constexpr ForeignKey kKeys[] = {
     {"plot_loss", kAny, "fmengine-report draws it"},
     // Model.
     {"adapter_folder cache_dir model_revision hf_hub_token ms_hub_token om_hub_token", kAny, kHub},
-    {"resize_vocab", "false:", "the model keeps its shape"},
+    {"resize_vocab", "false:", "--add_tokens makes the rows that it needs", "add_tokens"},
     {"split_special_tokens", kOff, kTokens},
     {"add_tokens add_special_tokens", "", "use --add_tokens on the command line", "add_tokens"},
     {"new_special_tokens_config", "", kTokens},

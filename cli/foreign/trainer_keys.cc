@@ -17,8 +17,8 @@ constexpr std::string_view kNoService = "nothing is sent; --report_to writes eve
 constexpr std::string_view kNoDownload =
     "nothing is downloaded; hf download X --local-dir FOLDER makes a folder for --init_ckpt";
 constexpr std::string_view kNoDatasets =
-    "nothing is downloaded; write the data as JSONL (load_dataset(...).to_json) and name the file "
-    "with --data_path";
+    "nothing is downloaded; fetch the files (hf download, or load_dataset(...).save_to_disk) and "
+    "name them with --data_path";
 constexpr std::string_view kEveryRow = "write the rows that are wanted into a file";
 constexpr std::string_view kMicroBatch =
     "an evaluation takes the micro-batches of the training, and its loss does not depend on them";
@@ -145,7 +145,7 @@ constexpr ForeignKey kKeys[] = {
     {"per_device_eval_batch_size per_gpu_eval_batch_size eval_batch_size eval_accumulation_steps",
      kAny, kMicroBatch},
     {"eval_delay", "0:", "evaluation begins with --eval_steps"},
-    {"eval_on_start", kOff, "--eval_steps says when; train 1 step with --eval_steps 1"},
+    {"eval_on_start", kOff, "--eval_only evaluates before a training"},
     {"prediction_loss_only eval_do_concat_batches eval_use_gather_object include_for_metrics "
      "batch_eval_metrics include_inputs_for_metrics",
      kAny, kNoMetrics},
@@ -160,7 +160,7 @@ constexpr ForeignKey kKeys[] = {
     // Machine.
     {"bf16_full_eval fp16_full_eval", kOff, "an evaluation computes as the training does"},
     {"tf32", kAny, "TF32 is a type of GPUs"},
-    {"use_cpu no_cuda", "true:", kNoCard},
+    {"use_cpu no_cuda", kAny, kNoCard},
     {"use_mps_device", kOff, kNoCard},
     {"torch_compile torch_compile_backend torch_compile_mode torchdynamo jit_mode_eval use_ipex "
      "torch_empty_cache_steps use_cache gradient_checkpointing_kwargs "

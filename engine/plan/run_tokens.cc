@@ -66,6 +66,7 @@ void choose_token_rows(TrainOptions& options) {
   if (added.empty() || (named && (all || lora.start.empty()))) return;
   TrainOptions plain = options;
   plain.lora = {};
+  plain.max_seq_len = 1;  // of any model
   const model::OpenedModel opened = open_run_model(plain);
   const std::vector<std::string>& matrices = opened.facts.vocab_tensors;
   const bool embedding = is_saved_module(lora, matrices[0]);

@@ -57,8 +57,12 @@ void add_named_ends(const std::filesystem::path& folder, data::EndTokens& ends) 
       core::read_small_file(has_one ? generation : folder / "config.json", core::kMostConfig);
   const auto json =
       nlohmann::json::parse(core::is_shallow(file.text) ? file.text : "", nullptr, false);
-  const auto at = json.is_object() ? json.find("eos_token_id") : json.end();
-  if (at == json.end()) return;
+  if (!json.is_object()) return;
+  const auto part = json.find("text_config");  // of a model of text and images
+  const bool inner = !json.contains("eos_token_id") && part != json.end() && part->is_object();
+  const nlohmann::json& keys = inner ? *part : json;
+  const auto at = keys.find("eos_token_id");
+  if (at == keys.end()) return;
   for (const auto& id : at->is_array() ? *at : nlohmann::json::array({*at})) {
     const bool is_new =
         id.is_number_integer() && std::ranges::count(ends.ids, id.get<std::int32_t>()) == 0;
@@ -109,8 +113,7 @@ TextReader text_reader(const TrainOptions& options, std::int64_t vocab, bool tex
     tokenizer = std::make_shared<const prepare::Recipe>(recipe_of(options, vocab));
     if (how.say && tokenizer->eos < 0) {
       how.say(
-          "the tokenizer names no eos_token, so nothing ends a text; name one in its "
-          "tokenizer_config.json");
+          "the tokenizer names no eos_token, so nothing ends a text; name one with --eos_token");
     }
   }
   TextReader reader;

@@ -6,8 +6,7 @@
 #include "engine/plan/export_dtype.h"
 #include "engine/plan/run_model.h"
 #include "engine/state/persistence.h"
-#include "text/data/data_paths.h"
-#include "text/prepare/line_batches.h"
+#include "text/prepare/answer_rows.h"
 
 namespace fm::engine {
 
@@ -35,14 +34,7 @@ std::string shell_word(const std::string& text) {
 bool begins_with_chat(const TrainOptions& options) {
   bool chat = false;
   comm::attempt([&] {
-    const auto parts = data::find_data(options.data_path, options.data_format, options.rows);
-    const data::DataFile& file = parts.front().files.front();
-    if (file.format != data::DataFormat::kJsonl) return;
-    prepare::LineBatches lines({.path = file.path, .rows = file.rows});
-    std::string head;
-    lines.next(1, head);
-    const auto has = [&](const char* field) { return head.find(field) != std::string::npos; };
-    chat = has("\"messages\"") || has("\"conversations\"");
+    chat = prepare::begins_with_chat(options.data_path, options.data_format, options.rows);
   });
   return chat;
 }

@@ -240,12 +240,12 @@ void RunLog::step(StepLine line) {
                       " on, training continues; make space in the output directory (", problem,
                       ")"));
   }
+  bar_ = terminal_ && line.step < line.last_step ? std::optional(line) : std::nullopt;
   // A terminal sees every step at its foot, and of steps that are shorter than that a few lines.
   const std::int64_t rhythm = terminal_ && log_steps_ == 1 ? 10 : log_steps_;
   const bool due = rhythm > 0 && (line.step % rhythm == 0 || line.step == line.last_step);
   if (due || line.skipped) print(line);
   if (line.eval_loss) say(painted(kBold, evaluation_of(line)));
-  bar_ = terminal_ && line.step < line.last_step ? std::optional(line) : std::nullopt;
   draw_bar();
 }
 

@@ -126,10 +126,11 @@ OpenedModel open_model(const std::filesystem::path& config_json, const ModelChoi
   DecoderConfig config = read_config(file);
   const DecoderConfig stored = config;
   if (choices.vocab_at_least > stored.vocab) {
-    FM_USER_CHECK(stored.carried.empty(), file.where("vocab_size"),
-                  ": models of text and images get no more rows, as their other parts name ids; use "
-                  "tokens that have rows (vocab_size=",
-                  stored.vocab, ", ids up to ", choices.vocab_at_least, ")");
+    FM_USER_CHECK(
+        stored.carried.empty(), file.where("vocab_size"),
+        ": models of text and images get no more rows, as their other parts name ids; use "
+        "tokens that have rows (vocab_size=",
+        stored.vocab, ", ids up to ", choices.vocab_at_least, ")");
     file.replace("vocab_size", choices.vocab_at_least);
     config = read_config(file);
     config.pad_id = stored.pad_id;  // which counts from the end where it is negative

@@ -127,9 +127,9 @@ TEST(Argv, AllUnknownFlagsAreNamedAtOnce) {
             "  --batch_size is a flag of other programs; use --per_device_train_batch_size for the "
             "rows of a rank, or "
             "train_batch_size in --deepspeed_config FILE for those of a step\n"
-            "  --dataset_name is a flag of other programs; nothing is downloaded; write the data "
-            "as JSONL "
-            "(load_dataset(...).to_json) and name the file with --data_path\n"
+            "  --dataset_name is a flag of other programs; nothing is downloaded; fetch the "
+            "files (hf download, or load_dataset(...).save_to_disk) and name them with "
+            "--data_path\n"
             "  unknown flag --zzzz; see --help\n"
             "  --do_predict true cannot be honoured, only false can: fmengine-generate continues "
             "texts");

@@ -294,7 +294,7 @@ void check_row_options(std::span<const DataPart> parts, const RowOptions& rows) 
     return file.format == DataFormat::kJsonl || file.format == DataFormat::kJsonlIds;
   };
   FM_USER_CHECK(rows.columns.empty() || some(has_rows), "--columns needs rows with columns ",
-                "(JSONL, CSV, Parquet, Arrow), and no file of the data has some; leave it out (",
+                "(JSONL, CSV, Parquet, Arrow), and no file of the data has columns; leave it out (",
                 rows.columns.words(), ")");
   FM_USER_CHECK(!rows.sample_by || some([](const DataFile& file) { return is_text(file.rows); }),
                 "--sample_by says what of a .txt file is a document, and there is no such file; ",

@@ -104,4 +104,17 @@ bool holds_answers(std::span<const std::string> words, data::DataFormat format,
   return true;
 }
 
+bool begins_with_chat(std::span<const std::string> words, data::DataFormat format,
+                      const data::RowOptions& rows) {
+  const std::vector<data::DataPart> parts = data::find_data(words, format, rows);
+  const data::DataFile& file = parts.front().files.front();
+  if (file.format != data::DataFormat::kJsonl) return false;
+  const std::optional<std::string> line = first_object(file);
+  if (!line) return false;
+  jinja::Value row = *object_of(*line);
+  if (!rename_columns(rows.columns, row).empty()) return false;
+  const std::optional<chat::Form> form = chat::form_of(row);
+  return form == chat::Form::kMessages || form == chat::Form::kConversations;
+}
+
 }  // namespace fm::prepare

@@ -15,4 +15,9 @@ namespace fm::prepare {
 bool holds_answers(std::span<const std::string> words, data::DataFormat format,
                    const data::RowOptions& rows, const TextOptions& options);
 
+// Whether the first row is a conversation. Throws as data::find_data does, and where the file
+// cannot be read.
+bool begins_with_chat(std::span<const std::string> words, data::DataFormat format,
+                      const data::RowOptions& rows);
+
 }  // namespace fm::prepare

@@ -153,8 +153,8 @@ data::StreamPtr open_prepared(const fs::path& folder, const std::string& path,
     if (prepared.parts[part].documents == 0) continue;
     parts.push_back(open_part(folder / part_name(part), prepared.parts[part], vocab));
   }
-  FM_DATA_CHECK(!parts.empty(), path, ":1: at least one line with a JSON object is required; give ",
-                "a file with documents (", core::counted(prepared.bad_lines, "bad line"), ")");
+  FM_DATA_CHECK(!parts.empty(), path, ":1: at least one document is required; give a file ",
+                "with some (", core::counted(prepared.bad_lines, "bad line"), ")");
   const PartCounts all = prepared.total();
   const auto human = [](std::int64_t count) {
     return core::human_count(static_cast<double>(count));

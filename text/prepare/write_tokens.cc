@@ -161,7 +161,7 @@ std::string write_tokens(const WriteOptions& options, const Recipe& recipe) {
   for (const char* ending : endings) check_new(with_ending(out, ending));
   FM_USER_CHECK(!flat || recipe.eos >= 0,
                 "flat files need an end-of-text id behind each document, "
-                "and the tokenizer names no eos_token; name one in tokenizer_config.json, or write "
+                "and the tokenizer names no eos_token; name one with --eos_token, or write "
                 "--data_format megatron");
   const std::vector<data::DataFile> files = text_files(options);
   check_stop(options);  // the first question: from now on who asks removes the draft
@@ -179,9 +179,8 @@ std::string write_tokens(const WriteOptions& options, const Recipe& recipe) {
   for (const data::DataFile& file : files) add_file(file, options, read_line, bad, *layout);
   const PartCounts counts = layout->finish();
   check_stop(options);
-  FM_DATA_CHECK(
-      counts.documents > 0, files.front().path, ":1: at least one line with a JSON object is ",
-      "required; give a file with documents (", core::counted(bad.found, "bad line"), ")");
+  FM_DATA_CHECK(counts.documents > 0, files.front().path, ":1: at least one document is required; ",
+                "give a file with some (", core::counted(bad.found, "bad line"), ")");
   for (const char* ending : endings) {
     const fs::path from = with_ending(made, ending);
     const fs::path to = with_ending(out, ending);

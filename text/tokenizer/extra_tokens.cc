@@ -148,6 +148,10 @@ void set_eos(Editor& editor, const std::string& eos, const Tokenizer& before, To
 
 core::FileTexts with_tokens(const fs::path& folder, const ExtraTokens& extra) {
   if (extra.none()) return {};
+  FM_USER_CHECK(fs::is_directory(folder),
+                "--add_tokens and --eos_token change the tokenizer of a folder; name the folder "
+                "instead of one of its files (",
+                folder.string(), ")");
   const auto before = open_tokenizer(folder.string());
   Editor editor(folder);
   if (!extra.tokens.empty()) add(editor, extra.tokens, *before);

@@ -280,7 +280,7 @@ TEST_F(PrepareText, SoManyBadLinesAreSkippedAndCounted) {
 TEST_F(PrepareText, AFileWithoutDocumentsIsRefused) {
   const std::string path = write("\n\n");
   const std::string said = refusal([&] { prepare(path, 2, "cache"); });
-  EXPECT_NE(said.find("at least one line with a JSON object"), std::string::npos) << said;
+  EXPECT_NE(said.find("at least one document is required"), std::string::npos) << said;
 }
 
 TEST_F(PrepareText, ADamagedFolderIsNamed) {
