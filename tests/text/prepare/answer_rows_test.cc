@@ -42,6 +42,24 @@ TEST_F(AnswerRows, AreReadByTheFieldThatCounts) {
   EXPECT_TRUE(holds(R"({"instruction": "a", "output": "b"})", {.text_first = true}));
 }
 
+TEST_F(AnswerRows, AreKnownByWhatColumnsMean) {
+  TextOptions renamed;
+  renamed.columns.add("question=prompt,answer=completion");
+  const std::string row = R"({"question": "a", "answer": "b"})";
+  EXPECT_FALSE(holds(row));
+  EXPECT_TRUE(holds(row, renamed));
+  const std::vector<std::string> csv = {write("rows.csv", "question,answer\na,b\n")};
+  const data::RowOptions rows{.columns = renamed.columns};
+  EXPECT_TRUE(holds_answers(csv, data::DataFormat::kAuto, rows, renamed));
+  EXPECT_FALSE(of_words({write("lines.txt", "a\nb\n")}));
+  data::RowOptions talk;
+  talk.columns.add("talk=messages");
+  const std::vector<std::string> chats = {
+      write("talks.jsonl", R"({"talk": [{"role": "user", "content": "a"}]})")};
+  EXPECT_TRUE(begins_with_chat(chats, data::DataFormat::kAuto, talk));
+  EXPECT_FALSE(begins_with_chat(chats, data::DataFormat::kAuto, {}));
+}
+
 TEST_F(AnswerRows, AreIdsSomeOfWhichAreNotTrained) {
   EXPECT_TRUE(holds(R"({"input_ids": [1, 2], "labels": [-100, 2]})"));
   EXPECT_TRUE(holds(R"({"input_ids": [1, 2], "completion_mask": [0, 1]})"));
