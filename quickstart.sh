@@ -43,7 +43,7 @@ printf '\n\ncheckpoint:          demo/run/%s\nHugging Face folder: demo/run/hf\n
 build/fmengine-report demo/run
 cat <<'NEXT'
 
-next, a model of your own (docs/finetuning.md):
+next, a model of your own (docs/recipes.md):
   build/fmengine-train --init_ckpt HF_FOLDER --data_path chats.jsonl --output_dir output
   build/fmengine-generate --ckpt output/hf --chat
   build/fmengine-report output
