@@ -70,7 +70,7 @@ std::vector<std::int64_t> token_rows_of(const std::string& words) {
     rows.push_back(static_cast<std::int64_t>(id));
   }
   std::ranges::sort(rows);
-  rows.erase(std::ranges::unique(rows).begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   return rows;
 }
 

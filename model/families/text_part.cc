@@ -49,7 +49,7 @@ ConfigReader text_config(const ConfigReader& file) {
 }
 
 std::string text_family(const WholeModel& whole, const ConfigReader& text) {
-  const std::string type = text.text_or("model_type", whole.text_type);
+  std::string type = text.text_or("model_type", whole.text_type);
   for (const auto& [part, family] : kSameText) {
     if (type == part) return family;
   }
