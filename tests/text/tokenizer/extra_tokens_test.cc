@@ -48,7 +48,8 @@ TEST_F(ExtraTokensOf, TokenizerJsonFollowTheLastId) {
   const auto again = written(texts);
   EXPECT_EQ(again->encode("<|im_start|>o<|im_end|>", SpecialTokens::kNone), expected);
   EXPECT_EQ(again->decode(expected), "o");  // they are special
-  const core::JsonTree& last = tree(texts, "tokenizer.json").at("added_tokens").array().back();
+  const core::JsonTree file = tree(texts, "tokenizer.json");
+  const core::JsonTree& last = file.at("added_tokens").array().back();
   EXPECT_EQ(last.at("id").whole(), 17);
   EXPECT_EQ(last.at("content").string(), "<|im_end|>");
   EXPECT_FALSE(last.at("normalized").flag());
