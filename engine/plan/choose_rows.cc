@@ -18,10 +18,9 @@ bool holds_answers(const TrainOptions& options) {
   // Rows of flat files have no documents, in evaluation neither.
   const bool flat = !options.eval_data_path.empty() &&
                     data::is_flat(options.eval_data_path, options.data_format, options.rows);
-  return !flat && prepare::holds_answers(options.data_path, options.data_format, options.rows,
-                                         {.text_field = options.text_field,
-                                          .text_first = options.text_first,
-                                          .columns = options.rows.columns});
+  return !flat && prepare::holds_answers(
+                      options.data_path, options.data_format, options.rows,
+                      {.text_field = options.text_field, .text_first = options.text_first});
 }
 
 // model_max_length of the tokenizer's folder; many have a number beyond all lengths there.

@@ -57,7 +57,8 @@ bool masks_some(const std::string& line, const data::Columns& columns) {
 }
 
 // False of a file that is not there, as a plan's data need not be.
-bool holds_answers(const data::DataFile& file, const TextOptions& options) {
+bool holds_answers(const data::DataFile& file, const data::Columns& columns,
+                   const TextOptions& options) {
   using data::DataFormat;
   std::error_code ignored;
   switch (file.format) {
@@ -66,9 +67,9 @@ bool holds_answers(const data::DataFile& file, const TextOptions& options) {
       if (!std::filesystem::is_regular_file(file.path, ignored)) return false;
       const std::optional<std::string> line = first_object(file);
       if (!line) return false;
-      if (file.format == DataFormat::kJsonlIds) return masks_some(*line, options.columns);
+      if (file.format == DataFormat::kJsonlIds) return masks_some(*line, columns);
       jinja::Value row = *object_of(*line);
-      return rename_columns(options.columns, row).empty() && is_answer(row, options);
+      return rename_columns(columns, row).empty() && is_answer(row, options);
     }
     case DataFormat::kMegatron: {
       const bool named = file.path.ends_with(".bin") || file.path.ends_with(".idx");
@@ -98,7 +99,7 @@ bool holds_answers(std::span<const std::string> words, data::DataFormat format,
                    const data::RowOptions& rows, const TextOptions& options) {
   for (const data::DataPart& part : data::find_data(words, format, rows)) {
     for (const data::DataFile& file : part.files) {
-      if (!holds_answers(file, options)) return false;
+      if (!holds_answers(file, rows.columns, options)) return false;
     }
   }
   return true;

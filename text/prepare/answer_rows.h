@@ -11,7 +11,8 @@ namespace fm::prepare {
 
 // Whether documents mean nothing in parts, because an answer is learnt after its question: the
 // first row of every file is a conversation, a prompt with its completion, segments, or ids some of
-// which are not trained. `words` and `format` as in data::find_data, which throws.
+// which are not trained. `words`, `format` and `rows` as in data::find_data, which throws; of
+// `options` the columns do not count.
 bool holds_answers(std::span<const std::string> words, data::DataFormat format,
                    const data::RowOptions& rows, const TextOptions& options);
 
