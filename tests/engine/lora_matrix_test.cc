@@ -7,6 +7,7 @@
 #include "model/units/lora.h"
 #include "small_run.h"
 #include "tests/model/family_jsons.h"
+#include "two_rank_layouts.h"
 
 namespace fm::engine {
 namespace {
@@ -53,16 +54,7 @@ TEST_P(LoraMatrix, EqualsOneRankBitForBit) {
   options.lora.modules_to_save = at.modules_to_save;
   const RunTrace alone = run_small(options, 1, kSteps);
   EXPECT_NE(alone.losses.front(), alone.losses.back());
-  for (const int zero_stage : {0, 1, 2, 3}) {
-    for (const int pipe_ranks : {1, 2}) {
-      SCOPED_TRACE(testing::Message() << "ZeRO " << zero_stage << ", pipe ranks " << pipe_ranks);
-      options.zero_stage = zero_stage;
-      options.pipe_parallel_size = pipe_ranks;
-      options.shared_memory = pipe_ranks == 1;
-      options.recompute = zero_stage % 2 == 1;
-      EXPECT_EQ(first_difference(alone, run_small(options, 2, kSteps)), "");
-    }
-  }
+  expect_same_bits_of_two(options, alone, kSteps);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LoraMatrix, testing::ValuesIn(all_adapted()),
