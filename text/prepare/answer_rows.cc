@@ -41,6 +41,13 @@ std::optional<std::string> first_object(const data::DataFile& file) {
   return std::nullopt;
 }
 
+// The row with the names that its columns mean; nothing where they do not fit.
+std::optional<jinja::Value> meant_row(const std::string& line, const data::Columns& columns) {
+  std::optional<jinja::Value> row = object_of(line);
+  if (row && !rename_columns(columns, *row).empty()) row.reset();
+  return row;
+}
+
 // In the order in which a line's fields count (text/prepare/text_recipe.h).
 bool is_answer(const jinja::Value& line, const TextOptions& options) {
   const bool has_text = chat::find_field(line, options.text_field) != nullptr;
@@ -68,8 +75,8 @@ bool holds_answers(const data::DataFile& file, const data::Columns& columns,
       const std::optional<std::string> line = first_object(file);
       if (!line) return false;
       if (file.format == DataFormat::kJsonlIds) return masks_some(*line, columns);
-      jinja::Value row = *object_of(*line);
-      return rename_columns(columns, row).empty() && is_answer(row, options);
+      const std::optional<jinja::Value> row = meant_row(*line, columns);
+      return row && is_answer(*row, options);
     }
     case DataFormat::kMegatron: {
       const bool named = file.path.ends_with(".bin") || file.path.ends_with(".idx");
@@ -112,9 +119,9 @@ bool begins_with_chat(std::span<const std::string> words, data::DataFormat forma
   if (file.format != data::DataFormat::kJsonl) return false;
   const std::optional<std::string> line = first_object(file);
   if (!line) return false;
-  jinja::Value row = *object_of(*line);
-  if (!rename_columns(rows.columns, row).empty()) return false;
-  const std::optional<chat::Form> form = chat::form_of(row);
+  const std::optional<jinja::Value> row = meant_row(*line, rows.columns);
+  if (!row) return false;
+  const std::optional<chat::Form> form = chat::form_of(*row);
   return form == chat::Form::kMessages || form == chat::Form::kConversations;
 }
 
