@@ -16,6 +16,8 @@
 #include "benchmarks/read_memory.h"
 #include "comm/meet/world.h"
 #include "core/buffer.h"
+#include "core/process.h"
+#include "launch/engines.h"
 
 namespace fm {
 namespace {
@@ -188,7 +190,7 @@ void run(comm::Communicator& world) {
 
 int main() {
   const auto world =
-      fm::comm::connect(fm::comm::detect_launch(fm::comm::process_environment()), {});
+      fm::comm::connect(fm::launch::detect_launch(fm::core::process_environment()), {});
   fm::run(*world);
   fm::comm::shut_down();
   return 0;

@@ -22,6 +22,8 @@
 #include "comm/meet/world.h"
 #include "comm/words.h"
 #include "core/check.h"
+#include "core/process.h"
+#include "launch/engines.h"
 #include "zero/global_norm.h"
 #include "zero/optimizer_shard.h"
 
@@ -213,7 +215,7 @@ void run(comm::Communicator& world) {
 
 int main() {
   const auto world =
-      fm::comm::connect(fm::comm::detect_launch(fm::comm::process_environment()), {});
+      fm::comm::connect(fm::launch::detect_launch(fm::core::process_environment()), {});
   fm::run(*world);
   fm::comm::shut_down();
   return 0;

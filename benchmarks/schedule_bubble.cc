@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "comm/meet/world.h"
+#include "core/process.h"
+#include "launch/engines.h"
 #include "pipeline/executor.h"
 #include "pipeline/passes.h"
 #include "pipeline/post_validation.h"
@@ -225,7 +227,7 @@ void run(comm::Communicator& world, int micros, std::string_view only) {
 
 int main(int count, char** words) {
   const auto world =
-      fm::comm::connect(fm::comm::detect_launch(fm::comm::process_environment()), {});
+      fm::comm::connect(fm::launch::detect_launch(fm::core::process_environment()), {});
   fm::run(*world, count > 1 ? std::atoi(words[1]) : 8, count > 2 ? words[2] : "");
   fm::comm::shut_down();
   return 0;

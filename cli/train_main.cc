@@ -17,6 +17,7 @@
 #include "cli/terminal.h"
 #include "comm/meet/world.h"
 #include "core/check.h"
+#include "core/process.h"
 #include "core/text.h"
 #include "engine/plan/choose_rows.h"
 #include "engine/plan/device_cards.h"
@@ -28,6 +29,7 @@
 #include "engine/shown/folder_notes.h"
 #include "engine/shown/plan.h"
 #include "kernels/threads.h"
+#include "launch/engines.h"
 #include "machine/cores.h"
 #include "machine/limits.h"
 #include "machine/stacks.h"
@@ -42,8 +44,8 @@ using fm::cli::Ending;
 constexpr int kRendezvousMs = 120'000;  // or --timeout_s, when that is shorter
 
 // The environment, and below it what the command line says (deepspeed passes --local_rank=N).
-fm::comm::Environment with_flags(const Command& command) {
-  return [&command, process = fm::comm::process_environment()](
+fm::core::Environment with_flags(const Command& command) {
+  return [&command, process = fm::core::process_environment()](
              const std::string& name) -> std::optional<std::string> {
     if (std::optional<std::string> value = process(name)) return value;
     if (name == "RANK") return command.rank;
@@ -287,7 +289,7 @@ int run(const std::vector<std::string>& words, Process& process) {
   Command command = fm::cli::parse_command(words);
   if (command.action == Action::kHelp) return print(fm::cli::train_help_text()), 0;
   if (command.action == Action::kVersion) return print(fm::cli::version_text()), 0;
-  const fm::comm::LaunchInfo launch = fm::comm::detect_launch(with_flags(command));
+  const fm::comm::LaunchInfo launch = fm::launch::detect_launch(with_flags(command));
   process.ending.set_world_rank(launch.world_rank);
   fm::engine::choose_token_rows(command.options);
   process.cores = fm::machine::take_cores(launch, command.threads);
@@ -314,7 +316,7 @@ int main(int count, char** words) {
   std::signal(SIGPIPE, SIG_IGN);                   // a log that nobody reads any more
   std::signal(SIGXFSZ, SIG_IGN);                   // past `ulimit -f` a write fails, and says so
   Process process;
-  process.ending.set_world_rank(fm::comm::rank_if_known(fm::comm::process_environment()));
+  process.ending.set_world_rank(fm::launch::rank_if_known(fm::core::process_environment()));
   const int code = process.ending.run([&] { return run({words + 1, words + count}, process); });
   // Destructors would let a SIGTERM through that waits in the queue: a launcher that stops the
   // others because one failed must not change this rank's exit code.

@@ -4,11 +4,20 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
 #include <string>
 
 #include "core/check.h"
 
 namespace fm::core {
+
+Environment process_environment() {
+  return [](const std::string& name) -> std::optional<std::string> {
+    const char* const value = std::getenv(name.c_str());
+    if (value == nullptr) return std::nullopt;
+    return value;
+  };
+}
 
 std::string host_name() {
   std::array<char, 256> name{};

@@ -1,9 +1,16 @@
-// What this process asks of its system: the name of the host, and libraries on demand.
+// What this process asks of its system: its environment, the name of the host, and libraries on
+// demand.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 
 namespace fm::core {
+
+// The value of a variable, where it is set.
+using Environment = std::function<std::optional<std::string>(const std::string& name)>;
+Environment process_environment();
 
 // gethostname(2); "?" where the system does not tell.
 std::string host_name();

@@ -226,7 +226,7 @@ std::vector<int> cpus_in(const std::string& list) {
   return cpus;
 }
 
-Binding binding_of(const comm::Environment& environment) {
+Binding binding_of(const core::Environment& environment) {
   if (environment("OMPI_MCA_orte_bound_at_launch") != "1") return Binding::kOthers;
   for (const char* const asked :
        {"OMPI_MCA_hwloc_base_binding_policy", "OMPI_MCA_hwloc_base_cpu_set",
@@ -240,7 +240,7 @@ Binding binding_of(const comm::Environment& environment) {
 }
 
 CoreFacts core_facts(const comm::LaunchInfo& launch, std::optional<int> threads_flag) {
-  const comm::Environment environment = comm::process_environment();
+  const core::Environment environment = core::process_environment();
   const int starter = starter_of(launch);
   CoreFacts facts = {.allowed = allowed_cpus(),
                      .local_rank = launch.local_rank,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/meet/world.h"
+#include "core/process.h"
 
 namespace fm::machine {
 
@@ -61,7 +62,7 @@ std::vector<int> cpus_in(const std::string& list);
 
 // Whether OpenMPI bound this rank without having been asked to: it says that it did, and neither a
 // binding, a set of CPUs, a rank file nor a mapping with PE=N was asked for.
-Binding binding_of(const comm::Environment& environment);
+Binding binding_of(const core::Environment& environment);
 
 // Looks at /proc of this process and of those that started it, and at the cores of the host.
 CoreFacts core_facts(const comm::LaunchInfo& launch, std::optional<int> threads_flag);

@@ -1,4 +1,4 @@
-// Detects how ranks were started, and connects them to one communicator.
+// Connects the ranks of a job to one communicator.
 #pragma once
 
 #include <cstdint>
@@ -9,43 +9,11 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/meet/launch_info.h"
 #include "comm/roster.h"
 #include "comm/waiting.h"
 
 namespace fm::comm {
-
-enum class Launcher : std::uint8_t { kAlone, kEnvironment, kOpenMpi };
-
-struct LaunchInfo {
-  Launcher launcher = Launcher::kAlone;
-  int world_rank = 0;
-  int world_size = 1;
-  int local_rank = 0;  // 0 of 1 when the launcher does not provide it
-  int local_size = 1;
-  std::string master_addr;
-  int master_port = 0;
-  bool elastic = false;       // torchrun: TORCHELASTIC_RUN_ID is set
-  bool agent_store = false;   // TORCHELASTIC_USE_AGENT_STORE is exactly "True"
-  std::string restart_count;  // TORCHELASTIC_RESTART_COUNT, "0" when absent
-  std::string run_id;         // TORCHELASTIC_RUN_ID, "" when absent
-  std::string job_id;         // FME_JOB_ID, which identifies the job of ranks started by hand
-  std::string host_label;     // FME_HOST: ranks with another label share no memory with this rank
-  std::string decision;       // one line for the banner: what was detected, and why
-  std::vector<std::string> warnings;
-};
-
-using Environment = std::function<std::optional<std::string>(const std::string& name)>;
-Environment process_environment();
-
-// By the first launcher whose variables are there: torchrun, OpenMPI, RANK and the like by hand,
-// srun, another MPI, Kubeflow's PET_*; else alone. Under mpirun, RANK and WORLD_SIZE without
-// TORCHELASTIC_* are leftovers of the shell and are ignored.
-// Throws UserError for values that are not numbers or contradict each other, and where several
-// processes seem to be started in another way (each would silently be a world of its own).
-LaunchInfo detect_launch(const Environment& environment);
-
-// The world rank that detect_launch finds, 0 where it finds an error. Never throws UserError.
-int rank_if_known(const Environment& environment);
 
 // Prints the message on stderr and ends the process at once with the exit code of the loss: that
 // all ranks stop together matters more than anything that this process still holds.

@@ -22,6 +22,8 @@
 #include "comm/meet/rendezvous.h"
 #include "comm/meet/world.h"
 #include "core/check.h"
+#include "core/process.h"
+#include "launch/engines.h"
 #include "tests/comm/collective_cases.h"
 
 namespace fm::comm {
@@ -305,7 +307,7 @@ int run(const std::string& mode, const Words& words) {
       {"besieged", besieged}, {"finalize", finalize_late}, {"desert", idle}};
   try {
     if (mode == "idly") stay_on_one_core();
-    const LaunchInfo launch = detect_launch(process_environment());
+    const LaunchInfo launch = fm::launch::detect_launch(core::process_environment());
     // absent RANK: that rank never comes to the rendezvous.
     if (mode == "absent" && launch.world_rank == std::stoi(words.at(0))) return 0;
     // desert RANK: that rank meets the others, and ends before they are connected.

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace fm::comm {
+namespace fm::launch {
 
 // The hosts of a list, "gpu[01-03,7],login" with leading zeros kept, in its order. Throws UserError
 // (10) with the text where brackets or ranges are not Slurm's, or name more than 100,000 hosts.
@@ -13,4 +13,4 @@ std::vector<std::string> slurm_hosts(const std::string& list);
 // Tasks per node, by node: "2(x3),1" is 2, 2, 2, 1. Throws as above.
 std::vector<int> slurm_counts(const std::string& list);
 
-}  // namespace fm::comm
+}  // namespace fm::launch

@@ -1,5 +1,5 @@
 // The grammar: Slurm, man scontrol ("show hostnames"), and man srun (SLURM_TASKS_PER_NODE).
-#include "comm/meet/slurm_nodes.h"
+#include "launch/slurm_nodes.h"
 
 #include <charconv>
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include "core/check.h"
 #include "core/text.h"
 
-namespace fm::comm {
+namespace fm::launch {
 namespace {
 
 constexpr std::size_t kMostHosts = 100'000;
@@ -105,4 +105,4 @@ std::vector<int> slurm_counts(const std::string& list) {
   return counts;
 }
 
-}  // namespace fm::comm
+}  // namespace fm::launch

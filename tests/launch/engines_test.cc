@@ -1,14 +1,19 @@
 // Which launcher: the order, and what each one's variables mean.
+#include "launch/engines.h"
+
 #include <gtest/gtest.h>
 
 #include <map>
 #include <string>
 
-#include "comm/meet/slurm_nodes.h"
-#include "comm/meet/world.h"
+#include "core/check.h"
+#include "launch/slurm_nodes.h"
 
-namespace fm::comm {
+namespace fm::launch {
 namespace {
+
+using comm::Launcher;
+using comm::LaunchInfo;
 
 using Variables = std::map<std::string, std::string>;
 
@@ -359,4 +364,4 @@ TEST(DetectLaunch, ABareSbatchShellIsAWorldOfOne) {
 }
 
 }  // namespace
-}  // namespace fm::comm
+}  // namespace fm::launch

@@ -1,15 +1,18 @@
-// Which launcher started this process: one row of a table, or none.
+#include "launch/engines.h"
+
 #include <unistd.h>
 
 #include <charconv>
-#include <cstdlib>
 
-#include "comm/meet/slurm_nodes.h"
-#include "comm/meet/world.h"
 #include "core/check.h"
+#include "launch/slurm_nodes.h"
 
-namespace fm::comm {
+namespace fm::launch {
 namespace {
+
+using comm::Launcher;
+using comm::LaunchInfo;
+using core::Environment;
 
 int number_in(const Environment& environment, const std::string& name) {
   const std::string text = environment(name).value_or("");
@@ -257,15 +260,7 @@ void refuse_what_looks_like_many(const Environment& environment) {
 
 }  // namespace
 
-Environment process_environment() {
-  return [](const std::string& name) -> std::optional<std::string> {
-    const char* const value = std::getenv(name.c_str());
-    if (value == nullptr) return std::nullopt;
-    return value;
-  };
-}
-
-LaunchInfo detect_launch(const Environment& environment) {
+comm::LaunchInfo detect_launch(const core::Environment& environment) {
   for (const Engine& engine : kEngines) {
     if (!engine.shows(environment)) continue;
     LaunchInfo launch = engine.read(environment);
@@ -281,7 +276,7 @@ LaunchInfo detect_launch(const Environment& environment) {
   return alone;
 }
 
-int rank_if_known(const Environment& environment) {
+int rank_if_known(const core::Environment& environment) {
   try {
     return detect_launch(environment).world_rank;
   } catch (const core::UserError&) {
@@ -289,4 +284,4 @@ int rank_if_known(const Environment& environment) {
   }
 }
 
-}  // namespace fm::comm
+}  // namespace fm::launch
