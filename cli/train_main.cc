@@ -289,6 +289,9 @@ int run(const std::vector<std::string>& words, Process& process) {
   Command command = fm::cli::parse_command(words);
   if (command.action == Action::kHelp) return print(fm::cli::train_help_text()), 0;
   if (command.action == Action::kVersion) return print(fm::cli::version_text()), 0;
+  if (command.action == Action::kWhere) {
+    return print(fm::launch::where_text(with_flags(command))), 0;
+  }
   const fm::comm::LaunchInfo launch = fm::launch::detect_launch(with_flags(command));
   process.ending.set_world_rank(launch.world_rank);
   fm::engine::choose_token_rows(command.options);
@@ -299,7 +302,8 @@ int run(const std::vector<std::string>& words, Process& process) {
   }
   switch (command.action) {
     case Action::kHelp:
-    case Action::kVersion: return 0;
+    case Action::kVersion:
+    case Action::kWhere: return 0;
     case Action::kReport: return print_report(process.cores.why);
     case Action::kPlan: return print_plan(command, launch);
     case Action::kPrintConfig: return print_config(command, launch);

@@ -307,6 +307,10 @@ Command read_command(const FlagValues& flags, std::optional<std::int64_t> steps_
   if (const auto threads = flags.integer("threads", 0, machine::kMostThreads); threads > 0) {
     command.threads = static_cast<int>(threads);
   }
+  if (flags.flag("where")) {
+    command.action = Action::kWhere;
+    return command;
+  }
   if (flags.flag("report")) {
     command.action = Action::kReport;
     return command;

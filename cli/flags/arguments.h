@@ -10,7 +10,7 @@
 
 namespace fm::cli {
 
-enum class Action : std::uint8_t { kTrain, kPlan, kPrintConfig, kReport, kHelp, kVersion };
+enum class Action : std::uint8_t { kTrain, kPlan, kPrintConfig, kReport, kWhere, kHelp, kVersion };
 
 struct Command {
   Action action = Action::kTrain;

@@ -284,6 +284,8 @@ constexpr FlagRow kRows[] = {
      "print every value of the DeepSpeed configuration and where it is from; start nothing"},
     {"json", kBool, "false", kLook, "with --plan, --print_config: as one JSON object"},
     {"report", kBool, "false", kLook, "print CPU, libraries, threads, memory"},
+    {"where", kBool, "false", kLook,
+     "print which engine started this rank, and where its ranks meet; start nothing"},
     {"dump_gradients", kText, "", kLook,
      "write the gradients of the first step to this safetensors file, then stop",
      into<&O::dump_gradients>},

@@ -291,6 +291,117 @@ TEST(DetectLaunch, AnotherMpiOnOneHostMeetsThere) {
   EXPECT_EQ(launch_with(hosts).master_addr, "a");
 }
 
+// srun --mpi=pmix (Slurm 22.05) sets these beside its own.
+TEST(DetectLaunch, SrunWithPmixIsSlurm) {
+  Variables variables = kSrun;
+  variables.insert({{"PMIX_RANK", "3"}, {"PMIX_NAMESPACE", "slurm.pmix.5071.2"}});
+  EXPECT_EQ(launch_with(variables).engine, "Slurm");
+  EXPECT_EQ(launch_with(variables).world_rank, 3);
+  EXPECT_NE(refusal_with({{"PMIX_RANK", "1"}}).find("(PMIX_RANK=1)"), std::string::npos);
+  EXPECT_EQ(launch_with({{"PMIX_RANK", "0"}, {"SLURM_STEP_ID", "0"}}).engine, "");
+}
+
+// srun --mpi=pmi2 tells PMI's numbers, too; where Hydra starts its proxies by srun they differ.
+TEST(DetectLaunch, SrunWithPmiIsSlurmUnlessItsTasksAreProxies) {
+  Variables variables = kSrun;
+  variables.insert({{"PMI_RANK", "3"}, {"PMI_SIZE", "5"}});
+  EXPECT_EQ(launch_with(variables).engine, "Slurm");
+  variables["PMI_SIZE"] = "8";
+  variables.insert({{"MASTER_ADDR", "gpu08"}, {"MASTER_PORT", "29500"}});
+  EXPECT_EQ(launch_with(variables).engine, "PMI");
+  EXPECT_EQ(launch_with(variables).world_size, 8);
+}
+
+TEST(DetectLaunch, MvapichTellsRanks) {
+  const LaunchInfo launch = launch_with({{"MV2_COMM_WORLD_RANK", "1"},
+                                         {"MV2_COMM_WORLD_SIZE", "2"},
+                                         {"MV2_COMM_WORLD_LOCAL_RANK", "1"},
+                                         {"MV2_COMM_WORLD_LOCAL_SIZE", "2"}});
+  EXPECT_EQ(launch.engine, "MVAPICH");
+  EXPECT_EQ(launch.world_rank, 1);
+  EXPECT_EQ(launch.local_size, 2);
+  EXPECT_EQ(launch.master_addr, "127.0.0.1");
+}
+
+// PyTorchJob of Kubeflow 1: a rank per pod, and no LOCAL_RANK.
+TEST(DetectLaunch, PodsOfPyTorchJobAreRanks) {
+  const LaunchInfo launch = launch_with({{"RANK", "1"},
+                                         {"WORLD_SIZE", "2"},
+                                         {"MASTER_ADDR", "job-master-0"},
+                                         {"MASTER_PORT", "23456"}});
+  EXPECT_EQ(launch.engine, "by hand");
+  EXPECT_EQ(launch.local_rank, 0);
+  EXPECT_EQ(launch.local_size, 1);
+}
+
+const Variables kRay = {{"RANK", "1"},           {"LOCAL_RANK", "0"},       {"WORLD_SIZE", "2"},
+                        {"NODE_RANK", "1"},      {"LOCAL_WORLD_SIZE", "1"}, {"MASTER_ADDR", "a"},
+                        {"MASTER_PORT", "4000"}, {"RAY_JOB_ID", "01000000"}};
+
+TEST(DetectLaunch, RayTrainKeepsItsOwnPort) {
+  EXPECT_EQ(launch_with(kRay).engine, "Ray Train");
+  EXPECT_EQ(launch_with(kRay).master_port, 4001);
+  for (const char* const name : {"FME_MASTER_PORT", "FMENGINE_MASTER_PORT"}) {
+    Variables variables = kRay;
+    variables[name] = "5000";
+    EXPECT_EQ(launch_with(variables).master_port, 5000);
+  }
+  Variables last = kRay;
+  last["MASTER_PORT"] = "65535";
+  EXPECT_NE(refusal_with(last).find("set FME_MASTER_PORT"), std::string::npos);
+}
+
+TEST(DetectLaunch, APortOfOurOwnWinsUnderEveryEngine) {
+  for (Variables variables : {kTorchrun, kSrun}) {
+    variables["FME_MASTER_PORT"] = "5000";
+    EXPECT_EQ(launch_with(variables).master_port, 5000);
+    EXPECT_FALSE(launch_with(variables).agent_store);  // the store listens at MASTER_PORT
+    variables["FME_MASTER_PORT"] = "0";
+    EXPECT_NE(refusal_with(variables).find("(FME_MASTER_PORT=0)"), std::string::npos);
+  }
+}
+
+// fmengine run, itself started by mpirun or torchrun, once per host.
+TEST(DetectLaunch, AnAgentOfOursWinsOverWhatStartedIt) {
+  Variables variables = kTorchrun;
+  variables.insert(kOpenMpi.begin(), kOpenMpi.end());
+  variables["FME_AGENT"] = "1";
+  variables["FME_RESTART_COUNT"] = "3";
+  const LaunchInfo launch = launch_with(variables);
+  EXPECT_EQ(launch.engine, "fmengine run");
+  EXPECT_EQ(launch.restart_count, "3");
+  EXPECT_FALSE(launch.elastic);
+}
+
+std::string where_with(const Variables& variables) {
+  return where_text([&](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  });
+}
+
+TEST(Where, PrintsEngineVariablesAndMeetingPoint) {
+  EXPECT_EQ(where_with({}),
+            "engine:     none\n"
+            "variables:  none that show one\n"
+            "rank:       0 of 1\n"
+            "local rank: 0 of 1\n"
+            "meets:      nobody, a world of one\n"
+            "restart:    0\n"
+            "decision:   started alone, by no launcher\n");
+  EXPECT_EQ(
+      where_with(kRay),
+      "engine:     Ray Train\n"
+      "variables:  RAY_JOB_ID=01000000 NODE_RANK=1 RANK=1 WORLD_SIZE=2 MASTER_ADDR=a "
+      "MASTER_PORT=4000\n"
+      "rank:       1 of 2\n"
+      "local rank: 0 of 1\n"
+      "meets:      a:4001 (port of rank 0)\n"
+      "restart:    0\n"
+      "decision:   rank 1 of 2, from Ray Train (NODE_RANK and RAY_JOB_ID are set), meeting at "
+      "a:4001 (port of rank 0)\n");
+}
+
 TEST(DetectLaunch, NodesOfKubeflowAreRanks) {
   Variables pet = {{"PET_NNODES", "2"},
                    {"PET_NPROC_PER_NODE", "1"},
@@ -304,7 +415,7 @@ TEST(DetectLaunch, NodesOfKubeflowAreRanks) {
   EXPECT_EQ(launch.master_addr, "job-0");
   EXPECT_EQ(launch.master_port, 23456);
   pet["PET_NPROC_PER_NODE"] = "8";
-  EXPECT_NE(refusal_with(pet).find("torchrun --no-python"), std::string::npos);
+  EXPECT_NE(refusal_with(pet).find("start this one by fmengine run"), std::string::npos);
 }
 
 // By scontrol show hostnames.
