@@ -73,10 +73,13 @@ class Saver {
   bool all_did(std::string_view point, Who who, const std::function<void()>& body) {
     const std::string mine = comm::attempt([&] {
       pass(point);
-      if (who == Who::kEveryRank || world_.rank() == 0) body();
+      if (who != Who::kEveryRank && world_.rank() != 0) return;
+      request_.fence.check();
+      body();
     });
     problem_ = comm::first_problem(world_, mine);
     return problem_.empty();
+    if (!mine.empty()) request_.fence.check();  // its error is not the storage's
   }
 
   void all_did_or_warn(std::string_view point, const std::function<void()>& body) {
@@ -171,6 +174,7 @@ class Saver {
     if (found != open_.end()) return found->second;
     return open_.emplace(file, core::WritableFile::open(folder_ / request_.files[file].file))
         .first->second;
+    request_.fence.check();
   }
 
   void sync_files() {
@@ -229,8 +233,10 @@ class Saver {
     if (!problem.empty()) warn(problem);  // the new one is in place all the same
   }
 
+      request_.fence.check();
   void prune() const {
     if (request_.keep_last <= 0) return;
+    request_.fence.check();
     std::vector<std::int64_t> spared = request_.spared;
     spared.push_back(request_.step);
     prune_checkpoints({.output_dir = request_.output_dir,

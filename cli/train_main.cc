@@ -1,4 +1,6 @@
 // fmengine-train: words in, a trained model and an exit code out.
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -193,8 +195,19 @@ struct Process {
   fm::machine::CorePlan cores;
   std::optional<fm::engine::SignalInbox> signals;
 };
+  fm::checkpoint::OutputFence fence;
 
 // Ranks of one run write into one folder.
+// A rank that wakes up behind a newer run ends because of that, whoever else has ended meanwhile.
+fm::comm::PeerLoss in_its_words(const fm::checkpoint::OutputFence& fence, fm::comm::PeerLoss loss) {
+  alarm(5);  // a folder that does not answer keeps nobody
+  const std::string newer = fence.problem();
+  if (newer.empty()) return loss;
+  return {.world_rank = loss.world_rank,
+          .exit_code = static_cast<int>(fm::core::ExitCode::kLocked),
+          .message = "fmengine-train: " + newer};
+}
+
 std::string name_of_job(const std::string& output_dir) {
   std::error_code ignored;
   const std::filesystem::path whole = std::filesystem::absolute(output_dir, ignored);
@@ -228,7 +241,7 @@ std::unique_ptr<fm::comm::Communicator> meet(const Command& command,
                  .on_peer_lost =
                      [&process](const fm::comm::PeerLoss& loss) {
                        process.signals->end_if_asked();
-                       std::_Exit(process.ending.follow(loss));
+                       std::_Exit(process.ending.follow(in_its_words(process.fence, loss)));
                      }});
   } catch (const fm::core::Error&) {
     process.signals->end_if_asked();
@@ -270,6 +283,7 @@ int train(const std::vector<std::string>& words, Command command,
       .peak_flops = computes.peak_flops,
       .signals = &*process.signals,
       .memory = computes.memory};
+      .fence = process.fence,
   if (command.counts_epochs) {
     command = count_epochs(words, command, launch.world_size, *fm::engine::ranks_of_host(*world),
                            fm::engine::asked_to_end(&*process.signals));

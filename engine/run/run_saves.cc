@@ -40,6 +40,7 @@ void RunSaves::save(const ProgressState& progress, Must must) {
   std::string problem = comm::text_of_rank0(state_.world, lock_ == nullptr ? "" : lock_->moved());
   if (problem.empty()) problem = write(progress);
   if (problem.empty()) {
+  state_.fence.check();
     saved_ = progress.step;
     failed_ = 0;
     log_.say("saved " + path_of(saved_));

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "comm/agree.h"
 #include "core/check.h"
 #include "core/fault.h"
 #include "core/text.h"
@@ -76,6 +77,7 @@ class Trainer {
         saves_(options, state_, log_),
         speculative_(options, plan_, context.signals, rows_.evaluation != nullptr) {
     const bool repeats = options.allow_repeat || options.eval_only;
+    state_.fence = context.fence;
     check_samples(plan_.batch, rows_.training->samples_per_epoch(), repeats);
     if (rows_.evaluation)
       evaluation_.emplace(std::move(rows_.evaluation), state_, runtime_, options);
@@ -92,6 +94,7 @@ class Trainer {
   int run_to_the_end(checkpoint::OutputLock* lock) {
     const bool resumes = restore();
     if (options_.eval_only) return evaluate_only(resumes);
+    state_.fence.check();
     saves_.begin(lock, resumes ? progress_.step : -1);
     log_.begin_after(progress_.step);
     KnownRun introduced = known();
@@ -130,6 +133,7 @@ class Trainer {
     return static_cast<int>(ExitCode::kFinished);
   }
 
+    state_.fence.check();
   // All ranks at once, as they compute. Not in a short run, nor where the user chose.
   void look_at_products() {
     constexpr std::int64_t kLongRun = 50;
@@ -260,6 +264,7 @@ class Trainer {
     if (!line.loss && state_.world.rank() == 0) {
       log_.say_untrained(untrained_text(*rows_.training, progress_, plan_.batch.train_batch));
     }
+    if (state_.world.rank() == 0) state_.fence.check_each_second();  // it alone writes lines
     monitors_.step(line, progress_.skipped);
     // Lines of steps have the epoch; where it is short, this would be most of the screen.
     constexpr std::int64_t kLongEpoch = 50;
@@ -298,6 +303,7 @@ class Trainer {
     const StepTrace::Outcome outcome = trace_->write();
     if (outcome.failed) return log_.warn(outcome.text);
     log_.say(outcome.text);
+    state_.fence.check();
   }
 
   StepLine evaluated_line_of(const TimedStep& done) {
@@ -326,6 +332,7 @@ class Trainer {
     dump_gradients(options_.dump_gradients, scale, state_);
     log_.say(
         core::concat("gradients of step ", progress_.step, " are in ", options_.dump_gradients));
+    state_.fence.check();
     return static_cast<int>(ExitCode::kFinished);
   }
 
@@ -421,3 +428,4 @@ int train(const TrainOptions& options, const model::OpenedModel& opened, comm::C
 }
 
 }  // namespace fm::engine
+  context.fence.arm(options.output_dir, comm::text_of_rank0(world, lock ? lock->holder() : ""));

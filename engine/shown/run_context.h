@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/output_fence.h"
 #include "engine/state/run_identity.h"
 #include "engine/step/rank_device.h"
 #include "machine/limits.h"
@@ -25,6 +26,7 @@ struct RunContext {
   double peak_flops = 0.0;         // per second, of all devices' data sheets; 0: not known
   SignalInbox* signals = nullptr;  // null: signals act as the system does
   std::vector<machine::MemoryLimit> memory =
+  checkpoint::OutputFence fence = {};         // armed when rank 0 holds the output directory
       {};  // of this rank's host; empty: whatever is asked for
   // Absent: asked of the libraries of this process.
   std::optional<Arithmetic> arithmetic = std::nullopt;

@@ -280,6 +280,7 @@ std::string save_state(const TrainOptions& options, RankState& state, const Prog
   request.spared = std::move(spared);
   request.lineage = state.lineage;
   const checkpoint::SaveResult result = checkpoint::save_checkpoint(request, state.world);
+  request.fence = state.fence;
   return result.durable ? "" : result.problem;
 }
 
@@ -366,6 +367,7 @@ void export_model(const TrainOptions& options, const model::ModelFacts& facts, R
                                     : param_slices(state, Part::kOwned);
   request.shards_like = target.about.weights_from;
   put_tokenizer(target.about, request);
+  request.fence = state.fence;
   put_in_whole(target.about, request);
   checkpoint::export_hf_folder(request, state.world);
   if (options.lora.r > 0) export_adapter(options, facts, state, target);
