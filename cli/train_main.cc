@@ -13,6 +13,7 @@
 
 #include "cli/ending.h"
 #include "cli/flags/arguments.h"
+#include "cli/launcher_grace.h"
 #include "cli/machine_report.h"
 #include "cli/outputs.h"
 #include "cli/run_device.h"
@@ -194,10 +195,9 @@ struct Process {
   Ending ending{"fmengine-train"};
   fm::machine::CorePlan cores;
   std::optional<fm::engine::SignalInbox> signals;
-};
   fm::checkpoint::OutputFence fence;
+};
 
-// Ranks of one run write into one folder.
 // A rank that wakes up behind a newer run ends because of that, whoever else has ended meanwhile.
 fm::comm::PeerLoss in_its_words(const fm::checkpoint::OutputFence& fence, fm::comm::PeerLoss loss) {
   alarm(5);  // a folder that does not answer keeps nobody
@@ -208,6 +208,7 @@ fm::comm::PeerLoss in_its_words(const fm::checkpoint::OutputFence& fence, fm::co
           .message = "fmengine-train: " + newer};
 }
 
+// Ranks of one run write into one folder.
 std::string name_of_job(const std::string& output_dir) {
   std::error_code ignored;
   const std::filesystem::path whole = std::filesystem::absolute(output_dir, ignored);
@@ -282,8 +283,9 @@ int train(const std::vector<std::string>& words, Command command,
       .computes = {computes.device.get(), computes.link},
       .peak_flops = computes.peak_flops,
       .signals = &*process.signals,
-      .memory = computes.memory};
+      .grace = fm::cli::launcher_grace(fm::comm::process_environment(), command.options.grace_s),
       .fence = process.fence,
+      .memory = computes.memory};
   if (command.counts_epochs) {
     command = count_epochs(words, command, launch.world_size, *fm::engine::ranks_of_host(*world),
                            fm::engine::asked_to_end(&*process.signals));

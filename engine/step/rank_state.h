@@ -60,6 +60,7 @@ struct RankState {
   BufferPool parked;
   core::Buffer scratch;
   checkpoint::Lineage lineage = {};  // of the checkpoints of this run; rank 0's
+  std::int64_t save_ms = 0;          // of the checkpoint that was resumed; rank 0's, 0: not known
   checkpoint::OutputFence fence = {};
 
   // Flat parameters of a unit on this rank: its own; that of its frozen parameters (-1: it has
