@@ -27,6 +27,7 @@ FoundCheckpoint open_checkpoint(const fs::path& folder) {
           .step = manifest.step,
           .state_json = read_text(folder / kStateName),
           .lineage = manifest.lineage,
+          .save_ms = manifest.save_ms,
           .newest = manifest.step};
 }
 

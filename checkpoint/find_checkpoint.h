@@ -18,9 +18,10 @@ struct FoundCheckpoint {
   std::filesystem::path folder;
   std::int64_t step = 0;
   std::string state_json;
-  // Of rank 0 only: of its manifest; the newest step that its run has, damaged ones included; what
-  // a person should know about the others, one line each.
+  // Of rank 0 only: of its manifest, how long its save took, too; the newest step that its run has,
+  // damaged ones included; what a person should know about the others, one line each.
   Lineage lineage = {};
+  std::int64_t save_ms = 0;
   std::int64_t newest = 0;
   std::vector<std::string> notes = {};
 };

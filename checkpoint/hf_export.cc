@@ -251,7 +251,10 @@ class Exporter {
 
   template <class Body>
   void all_must(const Body& body) {
-    const std::string problem = comm::first_problem(world_, comm::attempt(body));
+    request_.fence.check();
+    const std::string mine = comm::attempt(body);
+    if (!mine.empty()) request_.fence.check();  // its error is not the storage's
+    const std::string problem = comm::first_problem(world_, mine);
     if (problem.empty()) return;
     draft_.reset();
     world_.barrier().finish();  // who throws first ends the others, maybe before they cleaned up
@@ -369,6 +372,7 @@ class Exporter {
       if (stopped()) return;
       auto at = open.find(place.file);
       if (at == open.end()) {
+        request_.fence.check();
         at =
             open.emplace(place.file, core::WritableFile::open(temporary_ / files_[place.file].file))
                 .first;
@@ -400,6 +404,7 @@ class Exporter {
   void publish() {
     draft_->close();
     check_replaced(target_, why_not_replaced(target_));  // somebody may have come meanwhile
+    request_.fence.check();
     core::publish_folder(temporary_, target_);
     draft_.reset();  // with the older export, which has its name now
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/output_fence.h"
 #include "checkpoint/tensor_files.h"
 #include "comm/communicator.h"
 #include "core/files/file_texts.h"
@@ -39,6 +40,7 @@ struct ExportRequest {
   std::vector<Carried> carried = {};  // the same on all ranks
   // One rank alone: whether the work shall end, asked between tensors.
   std::function<bool()> stop = {};
+  OutputFence fence = {};  // of a run's own folder: asked before every write
 };
 
 // In every export: the list of its files. A folder that holds exactly these is ours to replace.

@@ -85,6 +85,7 @@ Manifest manifest_of(const ordered_json& object) {
   const ordered_json& state = object.at("state");
   manifest.state_bytes = bytes_at(state, "bytes");
   manifest.state_crc = crc_of_hex(state.at("crc32c").get<std::string>());
+  if (object.contains("save_ms")) manifest.save_ms = object.at("save_ms").get<std::int64_t>();
   return manifest;
 }
 
@@ -146,6 +147,7 @@ std::string manifest_text(const Manifest& manifest) {
   object["state"] = {{"file", kStateName},
                      {"bytes", manifest.state_bytes.count()},
                      {"crc32c", hex_of(manifest.state_crc)}};
+  if (manifest.save_ms > 0) object["save_ms"] = manifest.save_ms;
   std::string text = object.dump();
   text.pop_back();
   const std::string crc = hex_of(core::crc32c(text));

@@ -4,9 +4,10 @@
 //    "run":"16 hex","run_number":1,"parent":{"run":"16 hex","tag":"global_step2"},
 //    "files":[{"file":"a.safetensors","bytes":N,"header_bytes":N,"header_crc32c":"8 hex"},...],
 //    "ranges":[{"file":0,"offset":N,"bytes":N,"crc32c":"8 hex"},...],   file: index into files
-//    "state":{"file":"state.json","bytes":N,"crc32c":"8 hex"},"crc32c":"8 hex"}
+//    "state":{"file":"state.json","bytes":N,"crc32c":"8 hex"},"save_ms":N,"crc32c":"8 hex"}
 // run, run_number and parent are the Lineage; parent is there when the run has one, and manifests
-// of older versions have none of the three. Invariant of a parsed one: headers and ranges cover
+// of older versions have none of the three, and no save_ms: how long the save took up to this
+// file. Invariant of a parsed one: headers and ranges cover
 // every byte of every file exactly once.
 #pragma once
 
@@ -46,6 +47,7 @@ struct Manifest {
   std::vector<ManifestRange> ranges;
   core::Bytes state_bytes;
   std::uint32_t state_crc = 0;
+  std::int64_t save_ms = 0;  // 0: not known
 };
 
 std::string manifest_text(const Manifest& manifest);

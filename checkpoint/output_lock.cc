@@ -6,12 +6,15 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
 #include "comm/agree.h"
@@ -26,22 +29,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string holder_text() {
+std::string holder_text(std::int64_t generation) {
   std::ifstream boot("/proc/sys/kernel/random/boot_id");
   std::string boot_id;
   std::getline(boot, boot_id);
-  const nlohmann::ordered_json holder = {{"host", core::host_name()},
-                                         {"pid", ::getpid()},
-                                         {"boot_id", boot_id},
-                                         {"since", static_cast<std::int64_t>(std::time(nullptr))},
-                                         {"tag", core::random_tag()}};
+  const nlohmann::ordered_json holder = {
+      {"host", core::host_name()}, {"pid", ::getpid()},
+      {"boot_id", boot_id},        {"since", static_cast<std::int64_t>(std::time(nullptr))},
+      {"tag", core::random_tag()}, {"generation", generation}};
   return holder.dump();
 }
 
+// Nothing of what is no file, nor of what is longer than anything that is written here.
+std::string first_line_of(int fd) {
+  std::array<char, 4096> bytes{};
+  const ssize_t count = ::pread(fd, bytes.data(), bytes.size(), 0);
+  const std::string_view text(bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(0, count)));
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  return end == bytes.size() ? "" : std::string(text.substr(0, end));
+}
+
 std::string first_line(const fs::path& path) {
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return "";
+  std::string line = first_line_of(fd);
+  ::close(fd);
   return line;
 }
 
@@ -78,7 +90,14 @@ std::string text_of_device(std::uint64_t device) {
 
 }  // namespace
 
-OutputLock::OutputLock(const fs::path& output_dir) : output_dir_(output_dir) {
+std::string first_line_of_lock(const fs::path& output_dir) {
+  return first_line(output_dir / "LOCK");
+}
+
+OutputLock::OutputLock(const fs::path& output_dir) : OutputLock(output_dir, "") {}
+
+OutputLock::OutputLock(const fs::path& output_dir, const std::string& holder)
+    : output_dir_(output_dir), holder_(holder) {
   const std::string not_made = comm::attempt([&] { core::make_folders(output_dir); });
   std::error_code error;
   FM_MACHINE_CHECK(not_made.empty() && fs::is_directory(output_dir, error),
@@ -94,22 +113,31 @@ OutputLock::OutputLock(const fs::path& output_dir) : output_dir_(output_dir) {
   if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     const int problem = errno;
     ::close(std::exchange(fd_, -1));
-    const std::string holder = first_line(path);
     FM_MACHINE_CHECK(
         problem != EWOULDBLOCK, core::ExitCode::kLocked,
         "output_dir must belong to one run at a time; wait for the other run or choose ",
-        "another output_dir (", output_dir.string(), " is held by ", holder, ")");
+        "another output_dir (", output_dir.string(), " is held by ", first_line(path), ")");
     FM_MACHINE_CHECK(false, core::ExitCode::kStorageFailed,
                      "output_dir must be on a file system with flock; choose another (",
                      path.string(), ": ", std::strerror(problem), ")");
   }
   sweep(output_dir);  // first: what lies there may be what fills the disk
-  holder_ = holder_text();
-  const std::string holder = holder_ + "\n";
-  const bool written = ::ftruncate(fd_, 0) == 0 && ::pwrite(fd_, holder.data(), holder.size(), 0) ==
-                                                       static_cast<ssize_t>(holder.size());
+  if (holder_.empty()) holder_ = holder_text(generation_in(first_line_of(fd_)) + 1);
+  write_holder();
+}
+
+// Over the words before it, which are there until the new ones are: a full disk has room for them,
+// and nobody finds an empty file.
+void OutputLock::write_holder() {
+  const std::string text = holder_ + "\n";
+  const auto size = static_cast<ssize_t>(text.size());
+  const bool written = ::pwrite(fd_, text.data(), text.size(), 0) == size;
+  if (::ftruncate(fd_, written ? size : 0) == 0 && written) {
+    ::fdatasync(fd_);  // other hosts read it now; what cannot be synced is found by the first save
+    return;
+  }
   // The lock is held without its text; a disk without room for it is found by the first save.
-  if (!written) std::fprintf(stderr, "fmengine: %s cannot be written\n", path.c_str());
+  std::fprintf(stderr, "fmengine: %s cannot be written\n", (output_dir_ / "LOCK").c_str());
 }
 
 OutputLock::OutputLock(OutputLock&& other) noexcept
@@ -122,9 +150,8 @@ std::string OutputLock::renew() {
   const fs::path path = output_dir_ / "LOCK";
   // Its text counts too: not every file system keeps the numbers of its files.
   if (core::leads_to(path, fd_) || first_line(path) == holder_) return "";
-  OutputLock again(output_dir_);
+  OutputLock again(output_dir_, holder_);  // the same words: it is the same start
   std::swap(fd_, again.fd_);
-  holder_ = again.holder_;
   return "the output directory or its LOCK was deleted or replaced during the run: made again (" +
          output_dir_.string() + ")";
 }

@@ -40,7 +40,6 @@ class Saver {
       : request_(request), world_(world), tag_(tag_of_step(request.step)) {}
 
   SaveResult run() {
-    const auto start = std::chrono::steady_clock::now();
     SaveResult result;
     result.durable = write_all();
     result.problem = problem_;
@@ -53,12 +52,15 @@ class Saver {
       all_did_or_warn("ckpt.clean_up", [this] { clean_up(); });
     }
     for (const SafetensorsPlan& plan : plans_) result.bytes += plan.file_bytes;
-    result.seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    result.seconds = seconds();
     return result;
   }
 
  private:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
   bool write_all() {
     return all_did("ckpt.S0", Who::kEveryRank, [this] { plan_and_check_space(); }) &&
            all_did("ckpt.S1", Who::kEveryRank, [] {}) &&  // weights stand still: no copy is needed
@@ -73,8 +75,11 @@ class Saver {
   bool all_did(std::string_view point, Who who, const std::function<void()>& body) {
     const std::string mine = comm::attempt([&] {
       pass(point);
-      if (who == Who::kEveryRank || world_.rank() == 0) body();
+      if (who != Who::kEveryRank && world_.rank() != 0) return;
+      request_.fence.check();
+      body();
     });
+    if (!mine.empty()) request_.fence.check();  // its error is not the storage's
     problem_ = comm::first_problem(world_, mine);
     return problem_.empty();
   }
@@ -169,6 +174,7 @@ class Saver {
   core::WritableFile& open_once(std::size_t file) {
     const auto found = open_.find(file);
     if (found != open_.end()) return found->second;
+    request_.fence.check();
     return open_.emplace(file, core::WritableFile::open(folder_ / request_.files[file].file))
         .first->second;
   }
@@ -213,7 +219,10 @@ class Saver {
     FM_CHECK(problem.empty(), "slices of all ranks must cover every tensor once: ", problem);
   }
 
-  void write_manifest() { core::replace_file(folder_ / kManifestName, manifest_text(manifest_)); }
+  void write_manifest() {
+    manifest_.save_ms = 1 + static_cast<std::int64_t>(1e3 * seconds());
+    core::replace_file(folder_ / kManifestName, manifest_text(manifest_));
+  }
 
   void publish() {
     const fs::path target = request_.output_dir / tag_;
@@ -224,8 +233,10 @@ class Saver {
     if (!core::publish_folder(folder_, target)) return;
     const std::string problem = comm::attempt([this] {
       pass("ckpt.S7.exchanged");
+      request_.fence.check();
       core::discard_folder(folder_);  // the old checkpoint of the same step
     });
+    request_.fence.check();
     if (!problem.empty()) warn(problem);  // the new one is in place all the same
   }
 
@@ -247,6 +258,7 @@ class Saver {
     std::fprintf(stderr, "fmengine: checkpoint %s: %s\n", tag_.c_str(), problem.c_str());
   }
 
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   const SaveRequest& request_;
   comm::Communicator& world_;
   std::string tag_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "checkpoint/lineage.h"
+#include "checkpoint/output_fence.h"
 #include "checkpoint/tensor_files.h"
 #include "comm/communicator.h"
 
@@ -22,6 +23,7 @@ struct SaveRequest {
   int keep_last = 0;                      // 0 keeps all; of this run only
   std::vector<std::int64_t> spared = {};  // steps that keep_last does not count out
   Lineage lineage = {};                   // rank 0's
+  OutputFence fence = {};                 // asked before every write
 };
 
 struct SaveResult {
@@ -32,7 +34,8 @@ struct SaveResult {
 };
 
 // Collective over `world`. A save that cannot be made (no space, not writable) is skipped on all
-// ranks with one message; the previous checkpoint stays loadable at every moment.
+// ranks with one message; the previous checkpoint stays loadable at every moment. Throws
+// MachineError (13) on a rank whose fence has fallen, which writes nothing from then on.
 SaveResult save_checkpoint(const SaveRequest& request, comm::Communicator& world);
 
 }  // namespace fm::checkpoint

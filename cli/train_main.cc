@@ -1,4 +1,6 @@
 // fmengine-train: words in, a trained model and an exit code out.
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -11,6 +13,7 @@
 
 #include "cli/ending.h"
 #include "cli/flags/arguments.h"
+#include "cli/launcher_grace.h"
 #include "cli/machine_report.h"
 #include "cli/outputs.h"
 #include "cli/run_device.h"
@@ -194,7 +197,18 @@ struct Process {
   Ending ending{"fmengine-train"};
   fm::machine::CorePlan cores;
   std::optional<fm::engine::SignalInbox> signals;
+  fm::checkpoint::OutputFence fence;
 };
+
+// A rank that wakes up behind a newer run ends because of that, whoever else has ended meanwhile.
+fm::comm::PeerLoss in_its_words(const fm::checkpoint::OutputFence& fence, fm::comm::PeerLoss loss) {
+  alarm(5);  // a folder that does not answer keeps nobody
+  const std::string newer = fence.problem();
+  if (newer.empty()) return loss;
+  return {.world_rank = loss.world_rank,
+          .exit_code = static_cast<int>(fm::core::ExitCode::kLocked),
+          .message = "fmengine-train: " + newer};
+}
 
 // Ranks of one run write into one folder.
 std::string name_of_job(const std::string& output_dir) {
@@ -230,7 +244,7 @@ std::unique_ptr<fm::comm::Communicator> meet(const Command& command,
                  .on_peer_lost =
                      [&process](const fm::comm::PeerLoss& loss) {
                        process.signals->end_if_asked();
-                       std::_Exit(process.ending.follow(loss));
+                       std::_Exit(process.ending.follow(in_its_words(process.fence, loss)));
                      }});
   } catch (const fm::core::Error&) {
     process.signals->end_if_asked();
@@ -271,6 +285,8 @@ int train(const std::vector<std::string>& words, Command command,
       .computes = {computes.device.get(), computes.link},
       .peak_flops = computes.peak_flops,
       .signals = &*process.signals,
+      .grace = fm::cli::launcher_grace(fm::comm::process_environment(), command.options.grace_s),
+      .fence = process.fence,
       .memory = computes.memory};
   if (command.counts_epochs) {
     command = count_epochs(words, command, launch.world_size, *fm::engine::ranks_of_host(*world),

@@ -160,6 +160,8 @@ struct TrainOptions {
   TraceSteps trace_steps;
   MonitorOptions monitors;
   int timeout_ms = 600'000;
+  // Between SIGTERM and SIGKILL; 0: without end; unset: what the launcher is known to give.
+  std::optional<std::int64_t> grace_s;
   bool shared_memory = true;  // between ranks of one host
   DeviceOptions device;
   int ranks_per_host = 8;  // for a plan of ranks that were not started

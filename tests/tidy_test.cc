@@ -97,7 +97,7 @@ const Limits kLimits = {
              {"engine/infer/generate.h", "engine/plan/batch_triad.h", "engine/plan/choose_rows.h",
               "engine/plan/device_cards.h", "engine/plan/run_model.h", "engine/plan/run_tokens.h",
               "engine/run/run_data.h", "engine/run/run_text.h", "engine/run/trainer.h",
-              "engine/shown/folder_notes.h", "engine/shown/plan.h",
+              "engine/shown/folder_notes.h", "engine/shown/grace.h", "engine/shown/plan.h",
               "engine/state/export_checkpoint.h", "engine/step/rank_device.h"}},
             {"model", {"kernels/attention/attention.h", "model/units/lora.h"}},
             {"observe",

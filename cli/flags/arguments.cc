@@ -111,6 +111,7 @@ void read_output(const FlagValues& flags, engine::TrainOptions& options) {
     options.resume = checkpoint::Resume::kPath;
     options.resume_path = resume;
   }
+  if (!flags.text("grace_s").empty()) options.grace_s = flags.integer("grace_s", 0);
   const std::string dtype = flags.text("export_dtype");
   if (core::lower(dtype) == "as_init") return;
   options.export_dtype = dtype_named(dtype);

@@ -241,6 +241,9 @@ constexpr FlagRow kRows[] = {
     {"logging_dir", kText, "", kTrainer, "of --report_to tensorboard; runs/ in --output_dir"},
     {"output_dir", kText, "./output", kOutput, "checkpoints, metrics.jsonl, exported model"},
     {"resume", kText, "auto", kOutput, "auto, must, never, or the path of a checkpoint"},
+    {"grace_s", kInt, "", kOutput,
+     "seconds between SIGTERM and SIGKILL: a save that takes longer is not begun then; 0: no end; "
+     "else what mpirun, torchrun, DeepSpeed's launcher, Slurm or Kubernetes are known to give"},
     {"keep_last", kInt, "0", kOutput,
      "newest checkpoints to keep, and the newest that a later step has proven good; 0: all",
      into<&O::keep_last>},

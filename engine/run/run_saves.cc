@@ -1,6 +1,8 @@
 #include "engine/run/run_saves.h"
 
 #include <algorithm>
+#include <chrono>
+#include <limits>
 
 #include "checkpoint/find_checkpoint.h"
 #include "checkpoint/lineage.h"
@@ -14,6 +16,7 @@ using core::ExitCode;
 void RunSaves::begin(checkpoint::OutputLock* lock, std::int64_t resumed) {
   lock_ = lock;
   saved_ = resumed_ = resumed;
+  save_ms_ = state_.save_ms;
   const bool own = resumed >= 0 && options_.resume != checkpoint::Resume::kPath;
   if (lock == nullptr || !own) return;
   const std::string problem = checkpoint::name_latest(options_.output_dir, resumed);
@@ -37,11 +40,15 @@ void RunSaves::save(const ProgressState& progress, Must must) {
     return;
   }
   check_finite(state_, options_.optimizer, way_back());
+  state_.fence.check();
+  const auto start = std::chrono::steady_clock::now();
   std::string problem = comm::text_of_rank0(state_.world, lock_ == nullptr ? "" : lock_->moved());
   if (problem.empty()) problem = write(progress);
   if (problem.empty()) {
     saved_ = progress.step;
     failed_ = 0;
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    save_ms_ = 1 + static_cast<std::int64_t>(took.count());
     log_.say("saved " + path_of(saved_));
     return;
   }
@@ -53,6 +60,13 @@ void RunSaves::save(const ProgressState& progress, Must must) {
       failed_, " saves failed in a row, the newest checkpoint is ",
       saved_ < 0 ? "none" : core::concat("of step ", saved_), "; the last one: ", problem, ")");
   log_.warn(problem);
+}
+
+bool RunSaves::ends_within(const std::optional<double>& seconds_left) const {
+  constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
+  const auto mine = seconds_left ? static_cast<std::int64_t>(1e3 * *seconds_left) : kEndless;
+  const std::int64_t left = std::ranges::min(comm::gather_numbers(state_.world, mine));
+  return comm::gather_numbers(state_.world, save_ms_)[0] <= std::max<std::int64_t>(0, left);
 }
 
 std::string RunSaves::write(const ProgressState& progress) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "checkpoint/output_lock.h"
@@ -32,9 +33,15 @@ class RunSaves {
   // Throws MachineError 23 when the state is not finite, 26 when it must succeed and does not, and
   // at the third failure in a row.
   void save(const ProgressState& progress, Must must);
+  // Collective, behind a signal: whether a save would end in the time that this rank has left
+  // (nothing: as long as it takes), and every other. True where nobody knows how long one takes.
+  bool ends_within(const std::optional<double>& seconds_left) const;
+  // How long the last save took, of this start or of the checkpoint that it resumed; 0: not known.
+  double save_seconds() const { return 1e-3 * static_cast<double>(save_ms_); }
   // The step of the newest checkpoint is this one.
   bool holds(std::int64_t step) const { return saved_ == step; }
-  std::string newest() const { return path_of(saved_); }
+  std::int64_t saved_step() const { return saved_ < 0 ? 0 : saved_; }
+  std::string newest() const { return saved_ < 0 ? "" : path_of(saved_); }
   // "go back with --resume output/global_step20", for a run whose numbers are broken.
   std::string way_back() const;
 
@@ -51,6 +58,7 @@ class RunSaves {
   std::int64_t saved_ = -1;    // newest checkpoint
   std::int64_t proven_ = -1;   // newest proven one
   int failed_ = 0;             // saves since the last one that is durable
+  std::int64_t save_ms_ = 0;   // rank 0's counts
 };
 
 }  // namespace fm::engine

@@ -65,7 +65,7 @@ void SignalInbox::take() {
     if (info.ssi_signo == SIGUSR1) {
       save_ = true;
     } else {
-      stop({Clock::now(), info.ssi_signo, info.ssi_pid});
+      stop({Clock::now(), info.ssi_signo, info.ssi_pid, static_cast<std::uint32_t>(getppid())});
     }
   }
 }
@@ -88,6 +88,14 @@ void SignalInbox::stop(const Stop& now) {
   end_process_(
       interrupt ? "SIGINT again: ending without a save" : "SIGTERM again: ending without a save",
       128 + static_cast<int>(now.signal));
+}
+
+std::optional<SignalInbox::Stopped> SignalInbox::stopped() {
+  const std::lock_guard lock(taking_);
+  if (!first_stop_) return std::nullopt;
+  const std::chrono::duration<double> ago = Clock::now() - first_stop_->at;
+  const bool by_launcher = first_stop_->sender == 0 || first_stop_->sender == first_stop_->parent;
+  return Stopped{ago.count(), by_launcher};
 }
 
 std::function<bool()> asked_to_end(SignalInbox* signals) {

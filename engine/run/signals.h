@@ -44,6 +44,13 @@ class SignalInbox {
   }
   // Whether something has arrived that read() would tell.
   bool waits() const { return save_ || terminate_; }
+  // The first SIGTERM or SIGINT. `by_launcher`: it came from the process that started this one, or
+  // from none that can be seen here (a container's host, the terminal).
+  struct Stopped {
+    double seconds_ago = 0.0;
+    bool by_launcher = false;
+  };
+  std::optional<Stopped> stopped();
   // What has arrived since the last time; never waits.
   Requests read() {
     return {.save = save_.exchange(false), .terminate = terminate_.exchange(false)};
@@ -55,6 +62,7 @@ class SignalInbox {
     std::chrono::steady_clock::time_point at;
     std::uint32_t signal = 0;
     std::uint32_t sender = 0;  // pid; 0: the terminal
+    std::uint32_t parent = 0;  // of this process then
   };
 
   void listen();

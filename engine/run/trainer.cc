@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "comm/agree.h"
 #include "core/check.h"
 #include "core/fault.h"
 #include "core/text.h"
@@ -17,6 +18,7 @@
 #include "engine/run/run_text.h"
 #include "engine/run/step_course.h"
 #include "engine/shown/explain_skip.h"
+#include "engine/shown/grace.h"
 #include "engine/shown/next_commands.h"
 #include "engine/shown/plan.h"
 #include "engine/shown/run_log.h"
@@ -75,6 +77,7 @@ class Trainer {
         monitors_({.options = options, .opened = opened, .plan = &plan_}, log_, world.rank() == 0),
         saves_(options, state_, log_),
         speculative_(options, plan_, context.signals, rows_.evaluation != nullptr) {
+    state_.fence = context.fence;
     const bool repeats = options.allow_repeat || options.eval_only;
     check_samples(plan_.batch, rows_.training->samples_per_epoch(), repeats);
     if (rows_.evaluation)
@@ -91,6 +94,7 @@ class Trainer {
  private:
   int run_to_the_end(checkpoint::OutputLock* lock) {
     const bool resumes = restore();
+    state_.fence.check();
     if (options_.eval_only) return evaluate_only(resumes);
     saves_.begin(lock, resumes ? progress_.step : -1);
     log_.begin_after(progress_.step);
@@ -98,6 +102,7 @@ class Trainer {
     if (state_.world.rank() == 0) introduced.data.notes = rows_.training->notes();
     log_.introduce(introduced, context_, progress_.step);
     log_.say(resumes ? resumption() : fresh_start());
+    if (!options_.dry_run) say_grace();
     if (trace_ != nullptr) trace_->begin(options_.train_steps - progress_.step, plan_);
     while (progress_.step < options_.train_steps && !stops_early()) {
       step();
@@ -109,8 +114,10 @@ class Trainer {
       const bool last = progress_.step == options_.train_steps || stops_early();
       const bool best = options_.load_best_model && progress_.best.step == progress_.step;
       const bool due = options_.saves && (is_multiple(options_.save_steps) || best);
+      if (asked.terminate && !saves_in_time()) return end_unsaved();
       const bool save = asked.terminate || asked.save || (due && !last);
       if (save) saves_.save(progress_, asked.terminate ? Must::kSucceed : Must::kMayFail);
+      if (save) warn_of_grace();
       if (asked.terminate && trace_ != nullptr && trace_->unwritten()) write_trace();
       if (asked.terminate) return end_early();
     }
@@ -126,6 +133,7 @@ class Trainer {
              : weights.empty() ? "evaluating random weights: there is no checkpoint"
                                : "evaluating " + weights.string());
     const double loss = evaluation_->run();
+    state_.fence.check();
     log_.evaluation(progress_.step, loss, evaluation_->rows());
     return static_cast<int>(ExitCode::kFinished);
   }
@@ -256,6 +264,7 @@ class Trainer {
     speculative_.see(result);
     saves_.after_step(progress_);
     const StepLine line = evaluated_line_of(done);
+    if (state_.world.rank() == 0) state_.fence.check_each_second();  // it alone writes lines
     log_.step(line);
     if (!line.loss && state_.world.rank() == 0) {
       log_.say_untrained(untrained_text(*rows_.training, progress_, plan_.batch.train_batch));
@@ -294,6 +303,7 @@ class Trainer {
   }
 
   void write_trace() {
+    state_.fence.check();
     if (state_.work.queue != nullptr) state_.work.queue->finish();  // it knows the kernels' times
     const StepTrace::Outcome outcome = trace_->write();
     if (outcome.failed) return log_.warn(outcome.text);
@@ -322,11 +332,57 @@ class Trainer {
   }
 
   int finish_dump() {
+    state_.fence.check();
     const double scale = progress_.loss_scale ? progress_.loss_scale->scale : 1.0;
     dump_gradients(options_.dump_gradients, scale, state_);
     log_.say(
         core::concat("gradients of step ", progress_.step, " are in ", options_.dump_gradients));
     return static_cast<int>(ExitCode::kFinished);
+  }
+
+  void say_grace() {
+    if (!context_.grace) return;
+    log_.say(grace_text(*context_.grace, saves_.save_seconds()));
+    warn_of_grace();
+  }
+
+  // Once, as soon as it is known how long a save takes.
+  void warn_of_grace() {
+    if (!context_.grace || warned_of_grace_) return;
+    const std::string warning = grace_warning(*context_.grace, saves_.save_seconds());
+    warned_of_grace_ = !warning.empty();
+    if (warned_of_grace_) log_.warn(warning);
+  }
+
+  // What is left until a launcher kills this rank; nothing: nobody is known to.
+  std::optional<double> grace_left() const {
+    if (!context_.grace || context_.signals == nullptr) return std::nullopt;
+    const auto stopped = context_.signals->stopped();
+    if (!stopped || !(stopped->by_launcher || context_.grace->from_all)) return std::nullopt;
+    const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+    return seconds_left(*context_.grace, stopped->seconds_ago, now.count());
+  }
+
+  // Collective, behind a signal. What is saved already, or not to be saved, takes no time.
+  bool saves_in_time() const {
+    const bool nothing = options_.dry_run || saves_.holds(progress_.step);
+    return nothing || saves_.ends_within(grace_left());
+  }
+
+  // A save that is killed is worth nothing, and keeps the next start waiting.
+  int end_unsaved() {
+    const std::string newest = saves_.newest();
+    log_.warn(core::concat(
+        "stopped by a signal in step ", progress_.step, " of ", options_.train_steps,
+        ": no save was begun, as it would not end before the process is killed; ",
+        newest.empty() ? "there is no checkpoint" : "the newest checkpoint is " + newest, ", ",
+        progress_.step - saves_.saved_step(), " steps are lost; start the same command again, and ",
+        "to lose less save more often (--save_steps)",
+        context_.grace ? core::concat(", or ", context_.grace->longer, " (",
+                                      grace_text(*context_.grace, saves_.save_seconds()), ")")
+                       : std::string(),
+        " (exit code 75)"));
+    return static_cast<int>(ExitCode::kPreempted);
   }
 
   int end_early() {
@@ -388,6 +444,7 @@ class Trainer {
   ProgressState progress_;
   std::string frozen_weights_;    // fingerprint
   std::int64_t steps_begun_ = 0;  // of this start
+  bool warned_of_grace_ = false;
 };
 
 }  // namespace
@@ -407,6 +464,7 @@ int train(const TrainOptions& options, const model::OpenedModel& opened, comm::C
     check_output_dir(options.output_dir);
     if (!options.dry_run) lock.emplace(options.output_dir);
   }
+  context.fence.arm(options.output_dir, comm::text_of_rank0(world, lock ? lock->holder() : ""));
   std::optional<StepTrace> trace;
   if (!options.trace.empty()) trace.emplace(options, world);
   world.barrier().finish();

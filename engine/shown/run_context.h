@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/output_fence.h"
+#include "engine/shown/grace.h"
 #include "engine/state/run_identity.h"
 #include "engine/step/rank_device.h"
 #include "machine/limits.h"
@@ -24,6 +26,8 @@ struct RunContext {
   RankDevice computes = {};        // of options.device
   double peak_flops = 0.0;         // per second, of all devices' data sheets; 0: not known
   SignalInbox* signals = nullptr;  // null: signals act as the system does
+  std::optional<Grace> grace = std::nullopt;  // absent: nothing ends a save behind SIGTERM
+  checkpoint::OutputFence fence = {};         // armed when rank 0 holds the output directory
   std::vector<machine::MemoryLimit> memory =
       {};  // of this rank's host; empty: whatever is asked for
   // Absent: asked of the libraries of this process.

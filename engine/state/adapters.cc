@@ -359,6 +359,7 @@ void export_adapter(const TrainOptions& options, const model::ModelFacts& facts,
   request.kind = checkpoint::ExportRequest::Content::kAdapter;
   request.folder = target.adapter;
   request.config_json = adapter_config(options, facts, state.model);
+  request.fence = state.fence;
   put_tokenizer(target.about, request);
   request.tensors = stored_specs(options.lora, state.model);
   const std::set<std::string> trained = trained_in(state.model);

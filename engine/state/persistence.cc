@@ -234,6 +234,7 @@ std::optional<ProgressState> resume_state(const TrainOptions& options, RankState
     if (state.world.rank() == 0) say_what_was_passed(*found, newest);
     state.lineage =
         checkpoint::lineage_of_start(options.output_dir, options.resume, &*found, state.world);
+    state.save_ms = found->save_ms;
     return progress_from_json(found->state_json);
   }
   state.lineage =
@@ -279,6 +280,7 @@ std::string save_state(const TrainOptions& options, RankState& state, const Prog
   request.keep_last = options.keep_last;
   request.spared = std::move(spared);
   request.lineage = state.lineage;
+  request.fence = state.fence;
   const checkpoint::SaveResult result = checkpoint::save_checkpoint(request, state.world);
   return result.durable ? "" : result.problem;
 }
@@ -365,6 +367,7 @@ void export_model(const TrainOptions& options, const model::ModelFacts& facts, R
   request.mine = options.lora.r > 0 ? merged_slices(options.lora, facts, state)
                                     : param_slices(state, Part::kOwned);
   request.shards_like = target.about.weights_from;
+  request.fence = state.fence;
   put_tokenizer(target.about, request);
   put_in_whole(target.about, request);
   checkpoint::export_hf_folder(request, state.world);

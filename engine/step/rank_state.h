@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "checkpoint/lineage.h"
+#include "checkpoint/output_fence.h"
 #include "comm/communicator.h"
 #include "comm/words.h"
 #include "core/device.h"
@@ -59,6 +60,8 @@ struct RankState {
   BufferPool parked;
   core::Buffer scratch;
   checkpoint::Lineage lineage = {};  // of the checkpoints of this run; rank 0's
+  std::int64_t save_ms = 0;          // of the checkpoint that was resumed; rank 0's, 0: not known
+  checkpoint::OutputFence fence = {};
 
   // Flat parameters of a unit on this rank: its own; that of its frozen parameters (-1: it has
   // none); the one that the head of a tied model uses beside it (-1 for other units), and the same

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/hf_folder.h"
+#include "checkpoint/output_lock.h"
 #include "checkpoint/safetensors_file.h"
 #include "checkpoint/safetensors_parse.h"
 #include "comm/meet/world.h"
@@ -397,6 +398,28 @@ TEST(HfTokenizer, GenerationConfigNamesOurIds) {
       testing::file_content(scratch.path() / "hf" / "generation_config.json"));
   EXPECT_EQ(config,
             nlohmann::json::parse(R"({"bos_token_id":256,"eos_token_id":257,"pad_token_id":258})"));
+}
+
+// A newer run has the output directory: the export that is there stays.
+TEST(HfExport, BehindANewerRunNothingIsWritten) {
+  const testing::ScratchFolder scratch;
+  const auto folder = [&] {
+    struct stat at {};
+    EXPECT_EQ(::stat((scratch.path() / "hf").c_str(), &at), 0);
+    return at.st_ino;
+  };
+  ExportRequest request{.folder = scratch.path() / "hf", .config_json = "{}"};
+  {
+    const OutputLock older(scratch.path());
+    request.fence.arm(scratch.path(), older.holder());
+    export_model(request, 2);
+  }
+  const ino_t before = folder();
+  const OutputLock newer(scratch.path());
+  EXPECT_EQ(testing::message_of<core::MachineError>(13, [&] { export_model(request, 2); }),
+            request.fence.problem());
+  EXPECT_EQ(folder(), before);
+  EXPECT_EQ(testing::listing(scratch.path()), "LOCK hf");
 }
 
 }  // namespace

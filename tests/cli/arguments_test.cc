@@ -97,6 +97,8 @@ TEST(Arguments, LengthAndLayoutFlagsReachTheirOptions) {
                                               "mean_of_means",
                                               "--timeout_s",
                                               "5",
+                                              "--grace_s",
+                                              "90",
                                               "--device",
                                               "fake",
                                               "--device_seed",
@@ -113,6 +115,8 @@ TEST(Arguments, LengthAndLayoutFlagsReachTheirOptions) {
   EXPECT_TRUE(options.no_decay.embedding);
   EXPECT_EQ(options.loss_reduction, engine::LossReduction::kMeanOfMeans);
   EXPECT_EQ(options.timeout_ms, 5000);
+  EXPECT_EQ(options.grace_s, 90);
+  EXPECT_EQ(parse({}).options.grace_s, std::nullopt);
   EXPECT_EQ(options.device.kind, engine::DeviceKind::kFake);
   EXPECT_EQ(options.device.seed, 17U);
 }

@@ -302,6 +302,16 @@ TEST_F(Programs, GenerateGoesOnWhereATextIsTooLong) {
   EXPECT_NE(chat.err.find("its 1 oldest questions"), std::string::npos) << chat.err;
 }
 
+// As the script of a Slurm job asks.
+TEST_F(Programs, ExplainTellsAScriptWhetherToStartAgain) {
+  const std::string explain = std::string(FM_PROGRAMS) + "/fmengine explain ";
+  const Outcome again = run(explain + "20 | head -n 1");
+  EXPECT_EQ(again.code, 0);
+  EXPECT_EQ(again.out, "try-again\n");
+  EXPECT_EQ(run(explain + "13 | head -n 1").out, "permanent\n");
+  expect_one_line(run(explain + "999"), 10, "128 plus a signal's number");
+}
+
 TEST_F(Programs, TheInstalledTreeRunsWithoutTheBuildTree) {
   const Outcome install = run(std::string("cmake --install ") + FM_PROGRAMS + " --prefix tree");
   ASSERT_EQ(install.code, 0) << install.err;
