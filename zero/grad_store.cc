@@ -170,9 +170,10 @@ void GradStore::take_slot(const core::Work& work, int flat_param) {
 
 float* GradStore::arrival(int flat_param, int slot, int micro) {
   const bool canonical = layout_.order == core::SumOrder::kCanonical;
+  const bool one_by_one = layout_.single_slots > 0;
   const bool first = layout_.micros == 1 || (!canonical && micro == 0);
-  if (first) return kept(flat_param).data();
-  if (layout_.plan.grads == Home::kEveryRank) return nullptr;  // it is summed in its slot
+  if (first && !one_by_one) return kept(flat_param).data();
+  if (layout_.plan.grads == Home::kEveryRank && !one_by_one) return nullptr;  // summed in its slot
   const SlotPlace& at = layout_.at(flat_param).incoming;
   const Elements place = at.alone ? Elements(0) : layout_.incoming * slot + at.first;
   return part_of((at.alone ? tied_incoming_ : incoming_).front().floats(), place, at.count).data();
@@ -274,8 +275,7 @@ void GradStore::finish(const core::Work& work, Reduction& reduction) {
     kernels::add(work, layout_.at(reduction.flat_param).map.slice().count(), reduction.arrived,
                  reduction.adds_to);
   }
-  if (canonical && reduction.micro >= 0)
-    carry(work, reduction.flat_param, reduction.micro, reduction.arrived);
+  if (canonical && reduction.micro >= 0) carry_round(work, reduction);
   if (reduction.sum == nullptr) return;
   squares_[static_cast<std::size_t>(reduction.flat_param)] = reduction.sum->total();
 }
@@ -286,6 +286,16 @@ GradStore::Reduction GradStore::reduce_micro(const core::Work& work, int flat_pa
   float* const whole = slot(flat_param, micro).whole;
   Reduction out{.flat_param = flat_param, .micro = micro};
   if (!layout_.at(flat_param).slot.alone) out.slot = slot_of(flat_param);
+  if (layout_.single_slots > 0) {
+    const core::ShardMap& map = layout_.at(flat_param).map;
+    const comm::ConstSpan own = {whole, map.padded(), DType::kF32};
+    const Elements all = layout_.at(flat_param).grads.count * layout_.dp_size;
+    out.arrived = arrival(flat_param, slot_of(flat_param), micro);
+    const comm::Span into = {out.arrived, all, DType::kF32};
+    out.pending = layout_.plan.grads == Home::kEveryRank ? dp_.all_gather(own, into)
+                                                         : dp_.all_to_all(own, into);
+    return out;
+  }
   if (layout_.plan.grads == Home::kEveryRank) {
     FM_CHECK(canonical,
              "only the canonical order reduces a gradient that every rank keeps so often");
@@ -336,24 +346,36 @@ float* GradStore::level(int flat_param, int index) {
   return counters_[static_cast<std::size_t>(flat_param * layout_.counter_levels + index - 1)].f32();
 }
 
-// Micro-batch k arrives when the bits of k say which levels are occupied: carry it up to the first
+// The sum of a round, or what its ranks sent; the last round may be short of some.
+void GradStore::carry_round(const core::Work& work, const Reduction& round) {
+  const int flat_param = round.flat_param;
+  if (layout_.single_slots == 0) return carry(work, flat_param, round.micro, round.arrived);
+  const std::int64_t count = layout_.at(flat_param).grads.count.count();
+  const int first = round.micro * layout_.dp_size;
+  const int last = std::min(first + layout_.dp_size, layout_.single_slots);
+  for (int slot = first; slot < last; ++slot) {
+    carry(work, flat_param, slot, round.arrived + (slot - first) * count);
+  }
+}
+
+// Leaf k arrives when the bits of k say which levels are occupied: carry it up to the first
 // free one, earlier sums on the left.
-void GradStore::carry(const core::Work& work, int flat_param, int micro, float* arrived) {
+void GradStore::carry(const core::Work& work, int flat_param, int leaf, float* arrived) {
   const std::int64_t count = layout_.at(flat_param).grads.count.count();
   int free_level = 0;
-  for (; ((micro >> free_level) & 1) != 0; ++free_level) {
+  for (; ((leaf >> free_level) & 1) != 0; ++free_level) {
     kernels::add(work, count, level(flat_param, free_level), arrived);
   }
   if (arrived != level(flat_param, free_level)) {
     kernels::copy(work, count, arrived, level(flat_param, free_level));
   }
-  if (micro == layout_.micros - 1) fold(work, flat_param);
+  if (leaf == layout_.leaves() - 1) fold(work, flat_param);
 }
 
 // The leftovers pass up unchanged until they meet the next larger sum: smallest first.
 void GradStore::fold(const core::Work& work, int flat_param) {
   const std::int64_t count = layout_.at(flat_param).grads.count.count();
-  const auto occupied = static_cast<unsigned>(layout_.micros);
+  const auto occupied = static_cast<unsigned>(layout_.leaves());
   float* const sum = level(flat_param, 0);
   const float* const smallest = level(flat_param, std::countr_zero(occupied));
   if (smallest != sum) kernels::copy(work, count, smallest, sum);

@@ -33,7 +33,9 @@ class SumOfSquares : public comm::SumVisitor {
 //   fast       ZeRO 0/1 add micro-batches where they are written, then reduce once; ZeRO 2/3 reduce
 //              each micro-batch to its owner, who adds in the order of micro-batches.
 //   canonical  each micro-batch is reduced, then carried up a binary counter over micro-batches:
-//              one tree over all slots of the step, whatever the layout.
+//              one tree over all slots of the step, whatever the layout. Where ranks fill no
+//              subtree (Layout::single_slots), it is not reduced on its way: the gradients of all
+//              ranks come to the owner, and each is carried up.
 // Where each micro-batch is reduced, backward writes into a slot. Ranks that share memory write
 // their own part of it where its sum will rest (ShardPlan::own_part_in_place): the slot holds only
 // what the other owners read.
@@ -109,7 +111,7 @@ class GradStore {
   // The slot that holds, or will hold, the gradient of a flat parameter.
   int slot_of(int flat_param) const;
   void take_slot(const core::Work& work, int flat_param);
-  // Where the sum of one micro-batch arrives.
+  // Where the sum of one micro-batch arrives, or what it is made of.
   float* arrival(int flat_param, int slot, int micro);
   Reduction reduce_once(const core::Work& work, int flat_param);
   Reduction reduce_micro(const core::Work& work, int flat_param, int micro);
@@ -119,7 +121,8 @@ class GradStore {
   // Finishes the reductions up to the last one of a flat parameter, or of a slot.
   void finish_up_to(const core::Work& work, int Reduction::*place, int value);
   void finish_first(const core::Work& work, std::ptrdiff_t count);
-  void carry(const core::Work& work, int flat_param, int micro, float* arrived);
+  void carry_round(const core::Work& work, const Reduction& round);
+  void carry(const core::Work& work, int flat_param, int leaf, float* arrived);
   void fold(const core::Work& work, int flat_param);
   float* level(int flat_param, int index);
 

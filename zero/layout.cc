@@ -24,7 +24,7 @@ class Builder {
     out_.dp_rank = dp_rank;
     out_.head_unit = input.units.head();
     if (input.rules.order == core::SumOrder::kCanonical) {
-      out_.counter_levels = std::bit_width(static_cast<unsigned>(input.rules.micros)) - 1;
+      out_.counter_levels = std::bit_width(static_cast<unsigned>(out_.leaves())) - 1;
     }
   }
 
@@ -46,9 +46,11 @@ class Builder {
 
  private:
   bool adds_later() const {
+    if (one_by_one()) return true;
     return input_.rules.plan.reduce_every_micro && input_.rules.micros > 1 &&
            input_.rules.plan.grads == Home::kOneSliceEach;
   }
+  bool one_by_one() const { return input_.rules.single_slots > 0; }
   FlatParam& head_flat_param() {
     return out_
         .flat_params[static_cast<std::size_t>(input_.units.index_on_rank(input_.units.head()))];
@@ -145,7 +147,7 @@ class Builder {
   // The head's end of a tied matrix lies behind the head's own flat parameter.
   void place_gradient(FlatParam& flat_param) {
     if (!input_.rules.plan.reduce_every_micro) return;
-    const bool in_place = input_.rules.plan.own_part_in_place();
+    const bool in_place = input_.rules.plan.own_part_in_place() && !one_by_one();
     flat_param.slot.own_part_in_place = in_place;
     place(flat_param, flat_param.slot, true, out_.gradient_slot, [&](const FlatParam& of) {
       return in_place ? of.map.padded() - of.map.slice() : of.map.padded();
@@ -154,7 +156,9 @@ class Builder {
     // Sums that arrive one after the other take one place. Own parts that are written in place wait
     // there, too, and so do reductions that are under way together.
     place(flat_param, flat_param.incoming, in_place || input_.rules.gradient_slots > 1,
-          out_.incoming, [](const FlatParam& of) { return of.map.slice(); });
+          out_.incoming, [&](const FlatParam& of) {
+            return one_by_one() ? of.grads.count * out_.dp_size : of.map.slice();
+          });
   }
 
   template <class Size>
@@ -275,7 +279,8 @@ std::optional<Bytes> Layout::sent_by(const pipeline::Instruction& at) const {
     const Bytes scatter = f32(map.slice()) * (dp_size - 1);
     const Bytes weights = core::bytes_of(map.slice(), element) * (dp_size - 1);
     if (at.op == Op::kGather && read) add(weights);
-    if (at.op == Op::kReduce && own) add(sums_are_whole() ? scatter * 2 : scatter);
+    const Bytes reduced = single_slots > 0 && sums_are_whole() ? scatter * dp_size : scatter * 2;
+    if (at.op == Op::kReduce && own) add(sums_are_whole() ? reduced : scatter);
     const bool publishes = plan.params != Home::kOncePerHost && this->at(flat_param).alias < 0;
     if (at.op == Op::kPublish && own && publishes) add(weights);
   }

@@ -24,6 +24,9 @@ struct StateRules {
   const optim::MatrixRule* matrices = nullptr;  // of the optimizer
   int dp_size = 1;
   int micros = 1;
+  // Canonical order, where a round of micro-batches, one of each data rank, is no subtree: their
+  // gradients meet at the owner one by one. How many a step has; 0: a round is summed on its way.
+  int single_slots = 0;
   // Whole gradients that wait for their reduction at once, where each micro-batch is reduced; a
   // reduction is under way while backward writes into the next slot.
   int gradient_slots = 1;
@@ -79,7 +82,7 @@ struct FlatParam {
   Range grads = {};
   Range optimizer = {};
   SlotPlace slot = {};      // of the gradient of one micro-batch
-  SlotPlace incoming = {};  // of the sum of that over data ranks, before it is added
+  SlotPlace incoming = {};  // of the sum of that over data ranks, or all of them, before adding
 };
 
 // The two ends of a tied matrix, as far as they are on this rank.
@@ -152,6 +155,8 @@ struct Layout : StateRules {
     FM_CHECK(flat_param >= 0 && flat_param < trained, trained,
              " flat parameters are trained, and none is ", flat_param);
   }
+  // What is added at its owner: rounds, or the gradients of every rank in them.
+  int leaves() const { return single_slots > 0 ? single_slots : micros; }
   bool is_frozen(int flat_param) const { return flat_param >= trained; }
   // Whether the parameters of a flat parameter are the rounded fp32 ones of the optimizer.
   bool has_master(int flat_param) const { return has_master() && !is_frozen(flat_param); }

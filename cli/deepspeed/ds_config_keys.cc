@@ -351,7 +351,8 @@ constexpr std::string_view kFlops = "the profile is that of a whole step, withou
 constexpr std::string_view kWire = "every operation is counted; --trace shows single ones";
 constexpr std::string_view kClock = "every step is timed";
 constexpr std::string_view kElastic =
-    "elastic batch sizes come later; set the batch keys and disable it";
+    "any number of ranks takes the same samples where train_batch_size and "
+    "train_micro_batch_size_per_gpu are set; set them and disable it";
 constexpr std::string_view kElasticOff = "elasticity is off";
 constexpr std::string_view kTuner = "there is no autotuner; --plan predicts bytes and bubble";
 constexpr std::string_view kCurriculum =

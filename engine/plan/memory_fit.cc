@@ -23,13 +23,26 @@ struct Variant {
 
 bool may_be_bf16(const TrainOptions& options) { return options.element == core::DType::kF32; }
 
-// The same samples per step in more and smaller micro-batches.
-TrainOptions with_micro_batch(TrainOptions options, const ResolvedBatch& batch,
-                              std::int64_t micro_batch) {
-  options.batch = {.train_batch = std::nullopt,
-                   .micro_batch = micro_batch,
-                   .accumulation = batch.accumulation * (batch.micro_batch / micro_batch)};
+// The same samples per step in `times` as many micro-batches of a rank.
+TrainOptions with_micros(TrainOptions options, const RunPlan& plan, std::int64_t micro_batch,
+                         std::int64_t times) {
+  if (plan.batch.is_even(plan.mesh.data)) {
+    options.batch = {std::nullopt, micro_batch, plan.batch.accumulation * times};
+  } else {
+    options.batch = {plan.batch.train_batch, micro_batch, std::nullopt};
+  }
   return options;
+}
+// What has to be given beside it, of the same number.
+std::string micros_words(const RunPlan& plan, std::int64_t times) {
+  if (!plan.batch.is_even(plan.mesh.data)) return "";
+  return core::concat(" with gradient_accumulation_steps ", plan.batch.accumulation * times);
+}
+
+// In more and smaller micro-batches.
+TrainOptions with_micro_batch(const TrainOptions& options, const RunPlan& plan,
+                              std::int64_t micro_batch) {
+  return with_micros(options, plan, micro_batch, plan.batch.micro_batch / micro_batch);
 }
 
 Variant recomputing(TrainOptions options) {
@@ -53,12 +66,9 @@ std::vector<Variant> sharing(const TrainOptions& options, const RunPlan& plan,
   std::vector<Variant> sizes;
   for (int times = 2; times <= plan.mesh.data; ++times) {
     if (plan.mesh.data % times != 0) continue;
-    Variant shared{"", options};
-    const std::int64_t accumulation = plan.batch.accumulation * times;
+    Variant shared{"", with_micros(options, plan, plan.batch.micro_batch, times)};
     shared.options.*size *= times;
-    shared.options.batch = {std::nullopt, plan.batch.micro_batch, accumulation};
-    shared.name = core::concat(name, " ", shared.options.*size,
-                               " with gradient_accumulation_steps ", accumulation);
+    shared.name = core::concat(name, " ", shared.options.*size, micros_words(plan, times));
     sizes.push_back(std::move(shared));
   }
   return sizes;
@@ -75,9 +85,8 @@ std::vector<std::vector<Variant>> single_changes(const TrainOptions& options, co
   for (std::int64_t micro_batch = batch.micro_batch; micro_batch > 1;) {
     micro_batch = micro_batch % 2 == 0 ? micro_batch / 2 : 1;
     kinds[2].push_back({core::concat("train_micro_batch_size_per_gpu ", micro_batch,
-                                     " with gradient_accumulation_steps ",
-                                     batch.accumulation * (batch.micro_batch / micro_batch)),
-                        with_micro_batch(options, batch, micro_batch)});
+                                     micros_words(plan, batch.micro_batch / micro_batch)),
+                        with_micro_batch(options, plan, micro_batch)});
   }
   if (may_be_bf16(options)) kinds[3].push_back(in_bf16(options));
   kinds.push_back(
@@ -88,7 +97,7 @@ std::vector<std::vector<Variant>> single_changes(const TrainOptions& options, co
 }
 
 // bf16 last and only where it is asked for: its fp32 masters may cost more than it saves.
-Variant all_changes(const TrainOptions& options, const ResolvedBatch& batch, bool bf16) {
+Variant all_changes(const TrainOptions& options, const RunPlan& plan, bool bf16) {
   Variant all{"", options};
   std::vector<std::string> names;
   const auto add = [&](const Variant& change) {
@@ -97,8 +106,8 @@ Variant all_changes(const TrainOptions& options, const ResolvedBatch& batch, boo
   };
   if (!options.recompute) add(recomputing(all.options));
   if (options.zero_stage < 3) add(with_zero_stage(all.options, 3));
-  if (batch.micro_batch > 1) {
-    add({"train_micro_batch_size_per_gpu 1", with_micro_batch(all.options, batch, 1)});
+  if (plan.batch.micro_batch > 1) {
+    add({"train_micro_batch_size_per_gpu 1", with_micro_batch(all.options, plan, 1)});
   }
   if (bf16) add(in_bf16(all.options));
   all.name = core::join(names, ", ") + " together";
@@ -224,8 +233,8 @@ std::vector<std::string> ways_to_fit(const TrainOptions& options, const model::O
   for (const std::vector<Variant>& kind : single_changes(options, plan)) {
     std::ranges::any_of(kind, try_variant);
   }
-  std::vector<Variant> together = {all_changes(options, plan.batch, false)};
-  if (may_be_bf16(options)) together.push_back(all_changes(options, plan.batch, true));
+  std::vector<Variant> together = {all_changes(options, plan, false)};
+  if (may_be_bf16(options)) together.push_back(all_changes(options, plan, true));
   if (ways.empty()) std::ranges::any_of(together, try_variant);
   std::string hosts = more_hosts({"", options}, opened, world, limits, *tight);
   for (const Variant& all : together) {

@@ -1,6 +1,7 @@
 #include "engine/plan/run_plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 #include "core/check.h"
@@ -22,6 +23,14 @@ core::Bytes sent_to_peers(const RunPlan& plan, const pipeline::Instruction& at) 
   return without_output ? peers.forward : peers.forward + peers.output;
 }
 
+// Ranks that are no power of two, or a step whose last round is short of some, fill no subtree.
+int single_slots_of(const TrainOptions& options, const RunShape& run) {
+  const bool fills = std::has_single_bit(static_cast<unsigned>(run.mesh.shards())) &&
+                     run.batch.is_even(run.mesh.data);
+  if (fills || options.sum_order != core::SumOrder::kCanonical) return 0;
+  return static_cast<int>(run.batch.slots()) * run.mesh.sequence;
+}
+
 // The last stage: what every rank's layout follows from.
 zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& model,
                                const RunShape& run, const pipeline::ProgramRules& rules) {
@@ -38,6 +47,7 @@ zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& 
                     .matrices = rule.by_matrix,
                     .dp_size = run.mesh.shards(),
                     .micros = run.micros(),
+                    .single_slots = single_slots_of(options, run),
                     .gradient_slots = run.overlap && run.sharding.reduce_every_micro ? 2 : 1,
                     .undoes = rules.validates,
                     .keeps_gradients = rule.by_matrix != nullptr || rule.by_tensor != nullptr},

@@ -44,9 +44,14 @@ struct RunPlan : RunShape, UnitNeeds, RunSchedule, RunPrograms {
   // Model FLOPs of one step over all ranks (forward x 3, of units without backward x 1;
   // recomputation not counted).
   double flops_per_step() const;
+  // What all ranks could compute in the time of a step: those with fewer micro-batches wait.
+  double flops_in_step_time() const {
+    const double slots = static_cast<double>(batch.accumulation) * mesh.data;
+    return flops_per_step() * (slots / static_cast<double>(batch.slots()));
+  }
   double forward_flops_per_step() const;
   double forwards_per_step() const {  // of a unit, over all ranks
-    return static_cast<double>(batch.accumulation) * mesh.shards() * mesh.model;
+    return static_cast<double>(batch.slots()) * mesh.sequence * mesh.model;
   }
   std::int64_t tokens_per_step() const { return batch.train_batch * shape.row(); }
 };

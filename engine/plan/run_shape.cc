@@ -1,7 +1,5 @@
 #include "engine/plan/run_shape.h"
 
-#include <bit>
-
 #include "core/check.h"
 #include "engine/plan/sequence_layout.h"
 #include "kernels/threads.h"
@@ -41,14 +39,6 @@ void check_rule(const TrainOptions& options) {
                 rule.name, ", model_parallel_size=", options.model_parallel_size, ")");
 }
 
-void check_canonical(const TrainOptions& options, const core::Mesh& mesh) {
-  if (options.sum_order != core::SumOrder::kCanonical) return;
-  FM_USER_CHECK(std::has_single_bit(static_cast<unsigned>(mesh.shards())),
-                "\"communication_order\": \"canonical\" needs a power of two data x sequence "
-                "ranks; use 1, 2, 4, 8 ... or \"fast\" (data-parallel size=",
-                mesh.data, ", sequence-parallel size=", mesh.sequence, ")");
-}
-
 // Programs and what proves them take some 300 bytes of each.
 void check_length(int units, std::int64_t micros) {
   constexpr std::int64_t kMost = 1'000'000;
@@ -76,7 +66,6 @@ RunShape shape_run(const TrainOptions& options, const model::Model& model,
   FM_CHECK(model.share.count == mesh.model, "the model is cut for ", model.share.count,
            " tensor-parallel ranks, not for ", mesh.model);
   check_rule(options);
-  check_canonical(options, mesh);
   const ResolvedBatch batch = resolve_batch(options.batch, mesh.data);
   const core::SequenceSplit split = sequence_split_of(options, model);
   check_length(model.unit_count(), batch.accumulation);

@@ -61,9 +61,8 @@ data::SplitSource open_rows(const TrainOptions& options, std::int64_t vocab, cor
   return rows;
 }
 
-std::int64_t steps_of_epoch(std::int64_t samples, const ResolvedBatch& batch, int dp_size) {
-  const std::int64_t loads = core::ceil_div(samples, batch.micro_batch * dp_size);
-  return std::max<std::int64_t>(1, core::ceil_div(loads, batch.accumulation));
+std::int64_t steps_of_epoch(std::int64_t samples, const ResolvedBatch& batch) {
+  return std::max<std::int64_t>(1, core::ceil_div(samples, batch.train_batch));
 }
 
 std::string Epochs::words(std::int64_t train_steps) const {
@@ -78,13 +77,14 @@ std::int64_t count_steps_of_epoch(const TrainOptions& options, std::int64_t voca
                                   comm::Communicator& host, std::function<bool()> stop) {
   FM_USER_CHECK(!options.data_path.empty(),
                 "epochs are counted in training data; give --data_path FILE, or --max_steps");
-  const int dp_size =
-      std::max(1, ranks / (options.pipe_parallel_size * options.sequence_parallel_size));
+  const int fixed =
+      options.pipe_parallel_size * options.sequence_parallel_size * options.model_parallel_size;
+  const int dp_size = std::max(1, ranks / fixed);
   core::Ledger ledger;
   TrainOptions training = options;
   training.eval_data_path.clear();
   const auto rows = open_rows(training, vocab, ledger, host, std::move(stop)).training;
-  return steps_of_epoch(rows->samples_per_epoch(), resolve_batch(options.batch, dp_size), dp_size);
+  return steps_of_epoch(rows->samples_per_epoch(), resolve_batch(options.batch, dp_size));
 }
 
 }  // namespace fm::engine

@@ -16,9 +16,9 @@ namespace fm::engine {
 data::SplitSource open_rows(const TrainOptions& options, std::int64_t vocab, core::Ledger& ledger,
                             comm::Communicator& host, std::function<bool()> stop);
 
-// Steps of an epoch as Hugging Face's Trainer counts them: its data ranks read whole micro-batches,
-// and the last step of an epoch may have fewer. At least 1.
-std::int64_t steps_of_epoch(std::int64_t samples, const ResolvedBatch& batch, int dp_size);
+// Steps of an epoch as Hugging Face's Trainer counts them: the last step of an epoch may have fewer
+// samples. At least 1.
+std::int64_t steps_of_epoch(std::int64_t samples, const ResolvedBatch& batch);
 
 // The same of a run's own data, for `ranks` ranks. Throws as open_rows does.
 std::int64_t count_steps_of_epoch(const TrainOptions& options, std::int64_t vocab, int ranks,

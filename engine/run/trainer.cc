@@ -69,7 +69,7 @@ class Trainer {
         rows_(open_rows(options, opened.model.vocab, ledger_, *ranks_of_host(world),
                         asked_to_end(context.signals))),
         epochs_{rows_.training->samples_per_epoch(), plan_.batch.train_batch,
-                steps_of_epoch(rows_.training->samples_per_epoch(), plan_.batch, plan_.mesh.data)},
+                steps_of_epoch(rows_.training->samples_per_epoch(), plan_.batch)},
         state_(options, plan_, opened.model, world, ledger_, context.computes),
         stream_(*rows_.training, stream_layout(state_, options)),
         runtime_(state_, clock_),

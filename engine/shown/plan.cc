@@ -191,6 +191,25 @@ nlohmann::json rank_json(const RunPlan& plan, int world_rank) {
           {"tables_bytes", memory.tables.count()}};
 }
 
+std::string batch_text(const RunPlan& plan) {
+  const ResolvedBatch& batch = plan.batch;
+  if (!batch.is_even(plan.mesh.data)) return "batch " + dealt_text(batch, plan.mesh.data);
+  return core::concat("batch ", batch.train_batch, " = micro ", batch.micro_batch,
+                      " x accumulation ", batch.accumulation, " x data ranks ", plan.mesh.data);
+}
+
+nlohmann::json batch_json(const RunPlan& plan) {
+  const ResolvedBatch& batch = plan.batch;
+  nlohmann::json json = {{"train_batch_size", batch.train_batch},
+                         {"train_micro_batch_size_per_gpu", batch.micro_batch},
+                         {"gradient_accumulation_steps", batch.accumulation}};
+  if (batch.is_even(plan.mesh.data)) return json;
+  for (int rank = 0; rank < plan.mesh.data; ++rank) {
+    json["micro_batches_by_data_rank"].push_back(batch.micros_of(rank, plan.mesh.data));
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string plan_text(const TrainOptions& given, const model::OpenedModel& whole,
@@ -203,11 +222,9 @@ std::string plan_text(const TrainOptions& given, const model::OpenedModel& whole
       "plan for ", core::counted(world.ranks, "rank"), ": pipe ", plan.mesh.pipe, " x data ",
       plan.mesh.data, " x model ", plan.mesh.model, sequence.empty() ? "" : " x sequence ",
       sequence, ", ZeRO stage ", options.zero_stage, ", ", precision_text(options),
-      recomputation_text(options, plan), "\n", "batch ", plan.batch.train_batch, " = micro ",
-      plan.batch.micro_batch, " x accumulation ", plan.batch.accumulation, " x data ranks ",
-      plan.mesh.data, "; ", plan.tokens_per_step(), " tokens per step",
-      options.left_open.chosen.empty() ? "" : "; ", options.left_open.chosen, "\noptimizer ",
-      optimizer_text(options, opened), "\n");
+      recomputation_text(options, plan), "\n", batch_text(plan), "; ", plan.tokens_per_step(),
+      " tokens per step", options.left_open.chosen.empty() ? "" : "; ", options.left_open.chosen,
+      "\noptimizer ", optimizer_text(options, opened), "\n");
   for (const std::string& note : notes_of(options)) out += "note: " + note + "\n";
   const Fit fit = fit_of(options, opened, plan, world, host.memory);
   if (fit.demand) out += "memory " + fit.text + "\n";
@@ -216,7 +233,7 @@ std::string plan_text(const TrainOptions& given, const model::OpenedModel& whole
     out += "disk " + disk + "\n";
   }
   if (const auto rate = rate_of(options, world, host)) {
-    out += "time " + estimate_text(plan.flops_per_step(), options.train_steps, *rate) + "\n";
+    out += "time " + estimate_text(plan.flops_in_step_time(), options.train_steps, *rate) + "\n";
   }
   if (plan.rules.plan.params == core::Home::kOncePerHost) {
     out +=
@@ -249,9 +266,7 @@ std::string plan_json(const TrainOptions& given, const model::OpenedModel& whole
   json["mesh"] = {{"pipe", plan.mesh.pipe},         {"data", plan.mesh.data},
                   {"sequence", plan.mesh.sequence}, {"ulysses", plan.shape.split.ulysses},
                   {"ring", plan.shape.split.ring},  {"model", plan.mesh.model}};
-  json["batch"] = {{"train_batch_size", plan.batch.train_batch},
-                   {"train_micro_batch_size_per_gpu", plan.batch.micro_batch},
-                   {"gradient_accumulation_steps", plan.batch.accumulation}};
+  json["batch"] = batch_json(plan);
   json["zero_stage"] = options.zero_stage;
   json["precision"] = core::name_of(options.element);
   json["optimizer"] = optimizer_text(options, opened);
@@ -263,7 +278,7 @@ std::string plan_json(const TrainOptions& given, const model::OpenedModel& whole
                            {"text", fit.text}};
   }
   if (const auto rate = rate_of(options, world, host)) {
-    const double seconds = rate->seconds(plan.flops_per_step());
+    const double seconds = rate->seconds(plan.flops_in_step_time());
     const bool cuda = options.device.kind == DeviceKind::kCuda;
     json["time"] = {{"seconds_per_step", seconds},
                     {"seconds", seconds * static_cast<double>(options.train_steps)},

@@ -74,9 +74,7 @@ std::string ahead_words(const TrainOptions& options, const RunPlan* plan) {
 
 std::string batch_words(const RunPlan* plan) {
   if (plan == nullptr) return "";
-  return concat(plan->batch.train_batch, " samples = ", plan->batch.micro_batch,
-                " per micro-batch x ", plan->batch.accumulation, " accumulation x ",
-                core::counted(plan->mesh.data, "data rank"), "; ", plan->tokens_per_step(),
+  return concat(dealt_text(plan->batch, plan->mesh.data), "; ", plan->tokens_per_step(),
                 " tokens per step");
 }
 

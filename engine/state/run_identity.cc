@@ -64,6 +64,22 @@ std::string why_data_differ(const std::string& saved, const std::string& now) {
                    : "";
 }
 
+// Another number of ranks changes the samples of a step where the JSON does not fix them.
+std::string cure_of_batch(const std::string& saved, const std::vector<std::string>& differences) {
+  constexpr const char* kKey = "train_batch_size";
+  const std::string start = core::concat(kKey, ": ");
+  if (std::ranges::none_of(differences,
+                           [&](const std::string& each) { return each.starts_with(start); })) {
+    return "";
+  }
+  return core::concat(
+      "; a step has other samples now; if another number of ranks is the reason, "
+      "set \"",
+      kKey, "\": ", Json::parse(saved).at(kKey).dump(),
+      " in place of gradient_accumulation_steps, and any number of ranks goes on "
+      "as before");
+}
+
 // The word behind " KEY=" in a fingerprint of rows (text/data/id_rows.cc); "": it has none.
 std::string word_of(const std::string& fingerprint, const std::string& key) {
   const std::string start = " " + key + "=";
@@ -140,7 +156,7 @@ std::vector<std::string> compare_runs(const RunIdentity& saved, const RunIdentit
   const std::vector<std::string> rule = differences(saved.optimization, now.optimization);
   if (!rule.empty()) {
     warnings.push_back("the run goes on with other numbers than it was saved with: " +
-                       core::join(rule, "; "));
+                       core::join(rule, "; ") + cure_of_batch(saved.optimization, rule));
   }
   // Older builds saved the GEMM library only, with which the text begins.
   const bool is_older = saved.model.empty() && now.arithmetic.starts_with(saved.arithmetic);

@@ -117,7 +117,8 @@ data::BatchStream::Layout stream_layout(const RankState& state, const TrainOptio
           .dp_size = state.plan.mesh.data,
           .dp_rank = state.at.dp_rank,
           .documents_apart = options.document_attention,
-          .runs = state.token_runs()};
+          .runs = state.token_runs(),
+          .slots = state.plan.batch.slots()};
 }
 
 int RankState::tied_flat_param(int unit) const {

@@ -247,7 +247,7 @@ void StepRuntime::forward(int micro, int unit) {
 double StepRuntime::weight_of_token(int micro) const {
   const bool mean_of_means = request_.loss_reduction == LossReduction::kMeanOfMeans;
   const std::int64_t valid = mean_of_means ? stream_->count_valid(micro) : divisor_;
-  const auto means = static_cast<double>(slot_loss_.size()) * state_.plan.mesh.data;
+  const auto means = static_cast<double>(state_.plan.batch.slots());
   if (valid == 0) return 0.0;
   return 1.0 / (static_cast<double>(valid) * (mean_of_means ? means : 1.0));
 }
@@ -384,7 +384,7 @@ void StepRuntime::reduce_tied() {
 
 // The end of a step: the loss, the norm, and what follows from both.
 
-// Of the head's pipe rank: sum and count. Slot s = k * dp + r; fp64 tree over slots.
+// Of the head's pipe rank: sum and count. Slot s = k * dp + r; fp64 tree over those of the step.
 std::array<double, 2> StepRuntime::own_loss() {
   const int dp_size = state_.plan.mesh.shards();
   const int micros = state_.plan.rules.micros;
@@ -402,6 +402,7 @@ std::array<double, 2> StepRuntime::own_loss() {
           all_losses_[static_cast<std::size_t>(r * micros + k)];
     }
   }
+  by_slot.resize(static_cast<std::size_t>(state_.plan.batch.slots() * state_.plan.mesh.sequence));
   return {core::tree_sum(std::span(by_slot)), static_cast<double>(divisor_)};
 }
 

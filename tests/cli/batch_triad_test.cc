@@ -41,7 +41,46 @@ TEST(BatchTriad, OneOfTheBatchesIsRequired) {
 TEST(BatchTriad, ADivisionThatLosesARestIsRefusedWithItsArithmetic) {
   EXPECT_TRUE(cli::holds(resolved(10, 3, kNone, 1), "10 != 3 * 3 * 1"));
   EXPECT_TRUE(cli::holds(resolved(32, 4, 2, 2), "32 != 4 * 2 * 2; use 16"));
-  EXPECT_TRUE(cli::holds(resolved(7, kNone, kNone, 2), "7 != 3 * 1 * 2"));
+  EXPECT_TRUE(cli::holds(resolved(7, kNone, 1, 2), "7 != 3 * 1 * 2"));
+}
+
+std::string dealt(Given train, Given micro, int dp_size) {
+  return dealt_text(resolve_batch({train, micro, kNone}, dp_size), dp_size);
+}
+
+TEST(BatchTriad, ARestOfMicroBatchesGoesToTheFirstDataRanks) {
+  EXPECT_EQ(dealt(8, 1, 3), "8 samples = 1 per micro-batch x 3, 3, 2 on 3 data ranks");
+  EXPECT_EQ(dealt(8, 2, 3), "8 samples = 2 per micro-batch x 2, 1, 1 on 3 data ranks");
+  EXPECT_EQ(dealt(7, 1, 2), "7 samples = 1 per micro-batch x 4, 3 on 2 data ranks");
+  EXPECT_EQ(dealt(8, 1, 4), "8 samples = 1 per micro-batch x 2 accumulation x 4 data ranks");
+  EXPECT_EQ(dealt(100, 5, 9),
+            "100 samples = 5 per micro-batch x 3 on 2 and 2 on 7 of 9 data ranks");
+  for (int dp_size = 1; dp_size <= 8; ++dp_size) {
+    const ResolvedBatch batch = resolve_batch({8, 1, kNone}, dp_size);
+    std::int64_t samples = 0;
+    for (int rank = 0; rank < dp_size; ++rank) samples += batch.micros_of(rank, dp_size);
+    EXPECT_EQ(samples, 8) << dp_size;
+    EXPECT_EQ(batch.micros_of(0, dp_size), batch.accumulation) << dp_size;
+  }
+}
+
+// 512 on 3: 171 of 1 would be the least, 3 micro-batches of 64 are 192 <= 171 x 9 / 8.
+TEST(BatchTriad, MicroBatchesThatNobodyGaveAreLargeAndDealtAlmostEvenly) {
+  EXPECT_EQ(dealt(8, kNone, 3), "8 samples = 1 per micro-batch x 3, 3, 2 on 3 data ranks");
+  EXPECT_EQ(dealt(7, kNone, 2), "7 samples = 1 per micro-batch x 4, 3 on 2 data ranks");
+  EXPECT_EQ(dealt(512, kNone, 3), "512 samples = 64 per micro-batch x 3, 3, 2 on 3 data ranks");
+  EXPECT_EQ(dealt(9, kNone, 3), "9 samples = 3 per micro-batch x 1 accumulation x 3 data ranks");
+}
+
+TEST(BatchTriad, WhatCannotBeDealtIsRefusedWithTheNumbersThatCan) {
+  using cli::holds;
+  const std::string cure = "train_micro_batch_size_per_gpu is one of ";
+  EXPECT_TRUE(holds(resolved(8, 1, 4, 3), "8 != 1 * 4 * 3"));
+  EXPECT_TRUE(holds(resolved(8, 1, 4, 3), cure + "1, 2 ("));
+  EXPECT_TRUE(holds(resolved(8, kNone, 2, 3), cure + "1, 2 ("));
+  EXPECT_TRUE(holds(resolved(8, 4, kNone, 3), cure + "1, 2 ("));  // two micro-batches, three ranks
+  EXPECT_TRUE(holds(resolved(8, 3, kNone, 2), cure + "1, 2, 4 ("));
+  EXPECT_FALSE(holds(resolved(2, kNone, kNone, 4), cure));  // no number of samples helps
 }
 
 TEST(BatchTriad, EveryPartMustBePositive) {

@@ -108,8 +108,7 @@ TEST(Epochs, HaveTheStepsOfTheTrainer) {
   const auto steps = [](std::int64_t samples, std::int64_t micro, std::int64_t times, int dp_size) {
     return steps_of_epoch(
         samples,
-        {.train_batch = micro * times * dp_size, .micro_batch = micro, .accumulation = times},
-        dp_size);
+        {.train_batch = micro * times * dp_size, .micro_batch = micro, .accumulation = times});
   };
   EXPECT_EQ(steps(40, 1, 3, 2), 7);
   EXPECT_EQ(steps(41, 2, 4, 4), 2);

@@ -4,6 +4,8 @@
 
 #include <tuple>
 
+#include "core/text.h"
+#include "document_rows.h"
 #include "small_run.h"
 
 namespace fm::engine {
@@ -92,6 +94,119 @@ TEST(CanonicalMatrix, EightDataRanksEqualOne) {
   for (const int zero_stage : {0, 1, 2, 3}) {
     options.zero_stage = zero_stage;
     EXPECT_EQ(first_difference(alone, run_small(options, 8, 3)), "") << "ZeRO " << zero_stage;
+  }
+}
+
+// 8 samples on 3 data ranks (3, 3, 2), on 5 (2, 2, 2, 1, 1), and 9 on 2 and on 3: any step that has
+// a micro-batch for every rank.
+using Uneven = std::tuple<int, int, bool, int>;  // zero, pipe ranks, tied, kind
+class UnevenMatrix : public testing::TestWithParam<Uneven> {};
+
+const char* const kUnevenKinds[] = {"Fp32", "Bf16", "Fp16Recompute", "Documents", "Lora", "Means"};
+
+TrainOptions uneven_options(bool tied, int kind) {
+  TrainOptions options = canonical_options(tied);
+  options.batch = {8, 1, {}};
+  if (kind == 1) options.element = core::DType::kBF16;
+  if (kind == 2) {
+    options.element = core::DType::kF16;
+    options.loss_scale = {.first = 4096.0};
+    options.recompute = true;
+  }
+  options.document_attention = kind == 3;
+  if (kind == 4) {
+    options.lora.r = 3;
+    options.lora.alpha = 5.0;
+    options.lora.dropout = 0.3;
+    options.lora.targets = {"all-linear"};
+  }
+  if (kind == 5) options.loss_reduction = LossReduction::kMeanOfMeans;
+  return options;
+}
+
+TEST_P(UnevenMatrix, EqualsOneRankBitForBit) {
+  const auto [zero_stage, pipe, tied, kind] = GetParam();
+  TrainOptions options = uneven_options(tied, kind);
+  const DocumentRows documents;
+  const DocumentRows* const rows = options.document_attention ? &documents : nullptr;
+  const auto run = [&](const TrainOptions& of, int dp_size) {
+    return run_small(of, dp_size, 3, rows);
+  };
+  const RunTrace alone = run(options, 1);
+  options.zero_stage = zero_stage;
+  options.pipe_parallel_size = pipe;
+  for (const bool shared_memory : {true, false}) {
+    options.shared_memory = shared_memory;
+    EXPECT_EQ(first_difference(alone, run(options, 3)), "") << shared_memory;
+  }
+  if (kind > 0) return;
+  if (pipe == 1) {
+    EXPECT_EQ(first_difference(alone, run(options, 5)), "");
+  }
+  options.batch = {9, 1, {}};
+  TrainOptions nine = uneven_options(tied, kind);
+  nine.batch = options.batch;
+  const RunTrace alone_nine = run(nine, 1);
+  EXPECT_EQ(first_difference(alone_nine, run(options, 2)), "");
+  EXPECT_EQ(first_difference(alone_nine, run(options, 3)), "");
+}
+
+std::string name_of_uneven(const testing::TestParamInfo<Uneven>& info) {
+  const auto [zero_stage, pipe, tied, kind] = info.param;
+  return core::concat("Zero", zero_stage, "Pipe", pipe, tied ? "Tied" : "Untied",
+                      kUnevenKinds[kind]);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, UnevenMatrix,
+                         testing::Combine(testing::Values(0, 1, 2, 3), testing::Values(1, 2),
+                                          testing::Bool(), testing::Range(0, 6)),
+                         name_of_uneven);
+
+TEST(UnevenRuns, EverySchedulePassesEmptyMicroBatches) {
+  const RunTrace alone = run_small(uneven_options(true, 0), 1, 3);
+  for (const char* schedule : {"gpipe", "zb-h1"}) {
+    for (const int zero_stage : {1, 3}) {
+      TrainOptions options = uneven_options(true, 0);
+      options.pipe_parallel_size = 2;
+      options.schedule = &schedule_named(schedule);
+      options.zero_stage = zero_stage;
+      options.post_validation = zero_stage == 1 && options.schedule->name == "zb-h1";
+      EXPECT_EQ(first_difference(alone, run_small(options, 3, 3)), "") << schedule << zero_stage;
+    }
+  }
+}
+
+TEST(UnevenRuns, OptimizersThatSeeWholeTensorsKeepTheirBits) {
+  for (const optim::OptimizerRow* rule : {&optim::kLamb, &optim::kMuon}) {
+    TrainOptions options = uneven_options(true, 0);
+    options.optimizer = {.rule = rule, .lr = 1e-3, .weight_decay = 0.1, .momentum = 0.9};
+    options.optimizer.min_coeff = 0.0;
+    const RunTrace alone = run_small(options, 1, 3);
+    for (const int zero_stage : {0, 3}) {
+      options.zero_stage = zero_stage;
+      EXPECT_EQ(first_difference(alone, run_small(options, 3, 3)), "") << rule->name << zero_stage;
+    }
+  }
+}
+
+// A row on two sequence ranks, 8 rows on 3 pairs of ranks: the bits of one pair.
+TEST(UnevenRuns, SequenceRanksBesideItKeepTheirBits) {
+  TrainOptions options = uneven_options(false, 0);
+  options.sequence_parallel_size = 2;
+  const RunTrace pair = run_small(options, 1, 3);
+  for (const int zero_stage : {0, 1, 2, 3}) {
+    options.zero_stage = zero_stage;
+    EXPECT_EQ(first_difference(pair, run_small(options, 3, 3)), "") << zero_stage;
+  }
+}
+
+TEST(UnevenRuns, TensorRanksBesideItKeepTheirBits) {
+  TrainOptions options = uneven_options(false, 0);
+  options.model_parallel_size = 2;
+  const RunTrace pair = run_small(options, 1, 3);
+  for (const int zero_stage : {0, 3}) {
+    options.zero_stage = zero_stage;
+    EXPECT_EQ(first_difference(pair, run_small(options, 3, 3)), "") << zero_stage;
   }
 }
 

@@ -75,6 +75,22 @@ TEST(FastOrder, OverlapMovesNoBit) {
   }
 }
 
+// 4 samples on 3 data ranks: two ranks have an empty micro-batch, which adds zeros.
+TEST(FastOrder, UnevenlyDealtMicroBatchesKeepItsPromises) {
+  for (const bool tied : {false, true}) {
+    EXPECT_EQ(first_difference(fast_run(0, 3, tied), fast_run(1, 3, tied)), "");
+    EXPECT_EQ(first_difference(fast_run(2, 3, tied), fast_run(3, 3, tied)), "");
+    for (const int zero_stage : {0, 2}) {
+      const RunTrace alone = fast_run(0, 1, tied);
+      const RunTrace dealt = fast_run(zero_stage, 3, tied, 2);
+      for (std::size_t step = 0; step < kSteps; ++step) {
+        EXPECT_NEAR(alone.losses[step], dealt.losses[step], 1e-5 * alone.losses[step]);
+        EXPECT_NEAR(alone.norms[step], dealt.norms[step], 1e-4 * alone.norms[step]);
+      }
+    }
+  }
+}
+
 TEST(FastOrder, PipelinesThatReduceOnceEqualNoPipeline) {
   for (const int dp_size : {1, 2}) {
     for (const int zero_stage : {0, 1}) {

@@ -94,8 +94,8 @@ TEST(LossReduction, MeanOfMeansIsTheMeanOverSlotsInEveryLayout) {
   struct Layout {
     int zero_stage, pipe, dp;
   };
-  for (const Layout& layout :
-       {Layout{0, 1, 1}, Layout{1, 1, 2}, Layout{3, 1, 4}, Layout{2, 2, 2}}) {
+  for (const Layout& layout : {Layout{0, 1, 1}, Layout{1, 1, 2}, Layout{3, 1, 4}, Layout{2, 2, 2},
+                               Layout{0, 1, 3}, Layout{3, 1, 3}}) {
     TrainOptions options = sgd_options();
     options.loss_reduction = LossReduction::kMeanOfMeans;
     options.zero_stage = layout.zero_stage;

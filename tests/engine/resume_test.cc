@@ -176,6 +176,54 @@ TEST_F(ResumeTest, OtherNumbersOfTheUpdateAreSaid) {
   EXPECT_EQ(occurrences(said, "saved with: lr: 0.01 in the checkpoint, 0.25 now\n"), 1) << said;
 }
 
+// 8 samples a step on 3 data ranks, on 2 and on 3 again, in other stages: the steps, the optimizer
+// state and the export of one rank.
+TEST_F(ResumeTest, ARunGoesOnWithTheRanksThatAreLeft) {
+  TrainOptions whole = options("whole", 7);
+  whole.batch = {8, 1, {}};
+  ASSERT_EQ(run(whole), 0);
+  struct Start {
+    int ranks, zero_stage, steps;
+  };
+  for (const int pipe : {1, 2}) {
+    TrainOptions part = whole;
+    part.output_dir = (folder() / core::concat("part", pipe)).string();
+    for (const Start& start : {Start{3, 3, 2}, Start{2, 2, 4}, Start{3, 1, 6}, Start{1, 0, 7}}) {
+      part.pipe_parallel_size = start.ranks == 1 ? 1 : pipe;
+      part.zero_stage = start.zero_stage;
+      part.train_steps = start.steps;
+      ASSERT_EQ(run(part, part.pipe_parallel_size * start.ranks), 0);
+    }
+    expect_equal_steps(metrics(whole), metrics(part), 7);
+    const auto saved = [](const TrainOptions& of, const fs::path& file) {
+      return content(fs::path(of.output_dir) / file);
+    };
+    std::vector<fs::path> files = {"hf/model.safetensors"};
+    for (const auto& entry : fs::directory_iterator(fs::path(whole.output_dir) / "global_step7")) {
+      if (entry.path().extension() != ".safetensors") continue;
+      files.push_back(fs::path("global_step7") / entry.path().filename());
+    }
+    ASSERT_GT(files.size(), 1U);  // of the checkpoint with the optimizer's moments
+    for (const fs::path& file : files) {
+      EXPECT_TRUE(saved(whole, file) == saved(part, file)) << file;
+    }
+  }
+}
+
+// What follows from the number of ranks is said, with what would fix it.
+TEST_F(ResumeTest, ABatchThatFollowsTheRanksIsSaidWithItsCure) {
+  TrainOptions at = options("run", 1);
+  at.batch = {{}, 1, 2};
+  ASSERT_EQ(run(at, 2), 0);
+  at.train_steps = 2;
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(run(at, 3), 0);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(occurrences(said, "train_batch_size: 4 in the checkpoint, 6 now; a step has"), 1)
+      << said;
+  EXPECT_EQ(occurrences(said, "set \"train_batch_size\": 4 in place of"), 1) << said;
+}
+
 TEST_F(ResumeTest, OtherArithmeticIsSaid) {
   RunContext context;
   context.arithmetic = {.libraries = "G 1 (avx2)", .threads = 1};

@@ -260,11 +260,12 @@ TEST_F(Refusals, PipeRanksThatDoNotDivideTheRanks) {
   expect_refusal(launch(run), 10, "pipe");
 }
 
-TEST_F(Refusals, CanonicalOrderWithThreeDataRanks) {
+TEST_F(Refusals, ABatchThatCannotBeDealtOverThreeDataRanks) {
   SmallRun run = good_run();
-  run.config = config(R"({"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 1,
+  run.config = config(R"({"train_batch_size": 8, "train_micro_batch_size_per_gpu": 4,
                           "communication_order": "canonical"})");
-  expect_refusal(launch(run, Starter::kMpirun, 3), 10, "canonical");
+  expect_refusal(launch(run, Starter::kMpirun, 3), 10,
+                 "train_micro_batch_size_per_gpu is one of 1, 2 (");
 }
 
 TEST_F(Refusals, ApexAndOffloadToNvme) {

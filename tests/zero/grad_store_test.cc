@@ -67,14 +67,16 @@ float reduced_first_sum(int micros, int dp, std::int64_t element) {
   return sum;
 }
 
+// Where `slots` is not 0, a step has so many; gradients meet one by one.
 Layout layout_of(int zero_stage, core::SumOrder order, int micros, comm::Communicator& dp,
-                 bool one_tied_gradient = false) {
+                 bool one_tied_gradient = false, int slots = 0) {
   LayoutInput input;
   const bool shared = dp.size() > 1 && dp.common_memory() != nullptr;
   input.rules.plan = core::plan_of(
       zero_stage, order, shared ? core::ParamSharing::kOneHost : core::ParamSharing::kPrivate);
   input.rules.order = order;
   input.rules.micros = micros;
+  input.rules.single_slots = slots;
   input.tables.assign(one_tied_gradient ? 2 : 1, &table());
   return one_rank(input, dp, one_tied_gradient);
 }
@@ -93,6 +95,7 @@ struct Case {
   int micros = 1;
   int dp = 1;
   comm::Between between = comm::Between::kMessages;
+  int slots = 0;  // that meet one by one
 };
 
 void expect_sum(const Case& at, const std::function<float(std::int64_t)>& expected) {
@@ -101,7 +104,7 @@ void expect_sum(const Case& at, const std::function<float(std::int64_t)>& expect
       at.dp,
       [&](comm::Communicator& dp) {
         core::Ledger ledger;
-        const Layout layout = layout_of(at.zero_stage, at.order, at.micros, dp);
+        const Layout layout = layout_of(at.zero_stage, at.order, at.micros, dp, false, at.slots);
         GradStore store(layout, ledger, dp);
         for (int step = 0; step < 2; ++step) {  // the second step must not see the first
           store.begin_step();
@@ -129,6 +132,21 @@ TEST(GradStore, CanonicalOrderIsOneTreeOverAllSlots) {
       for (const int zero_stage : {0, 1, 2, 3}) {
         expect_sum({zero_stage, core::SumOrder::kCanonical, micros, dp},
                    [&](std::int64_t i) { return canonical_sum(micros, dp, i); });
+      }
+    }
+  }
+}
+
+// Micro-batches that a step does not have are written and sent, too, and change nothing.
+TEST(GradStore, CanonicalOrderOfAnyNumberOfSlotsIsOneTreeOnAnyNumberOfRanks) {
+  for (const auto between : {comm::Between::kMessages, comm::Between::kSharedMemory}) {
+    for (const int dp : {2, 3, 5}) {
+      for (int slots = dp; slots <= 12; ++slots) {
+        const int micros = (slots + dp - 1) / dp;
+        for (const int zero_stage : {0, 1, 2, 3}) {
+          expect_sum({zero_stage, core::SumOrder::kCanonical, micros, dp, between, slots},
+                     [&](std::int64_t i) { return canonical_sum(slots, 1, i); });
+        }
       }
     }
   }

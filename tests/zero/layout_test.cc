@@ -145,6 +145,33 @@ TEST(Layout, CounterLevelsAreTheLogarithmOfTheMicros) {
   }
 }
 
+// 8 micro-batches of 3 ranks: the counter has 3 levels beside the gradient, and what all ranks send
+// of the largest unit, 6,144 elements, arrives in a place of its own.
+TEST(Layout, GradientsThatMeetOneByOneNeedRoomForThoseOfAllRanks) {
+  const auto of = [](int zero_stage) {
+    LayoutInput input;
+    const BuildShape shape = tiny(zero_stage, SumOrder::kCanonical);
+    static const std::vector<core::ParamTable> kTables = tables_of(shape.blocks);
+    input.units = pipeline::placement_of(shape);
+    input.rules = {.plan = core::plan_of(zero_stage, shape.order, core::ParamSharing::kOneHost),
+                   .order = shape.order,
+                   .dp_size = 3,
+                   .micros = 3,
+                   .single_slots = 8};
+    for (const core::ParamTable& table : kTables) input.tables.push_back(&table);
+    return make_layout(input, 0, 0);
+  };
+  // 3,000, 5,000 and 1,500 elements: slices of 1,024, 2,048 and 1,024.
+  constexpr std::int64_t kOwned = 4 * 4096;
+  EXPECT_EQ(of(2).counter_levels, 3);
+  EXPECT_FALSE(of(2).at(1).slot.own_part_in_place);
+  EXPECT_EQ(of(2).charged(Account::kScratch).count(), 3 * kOwned + 4 * 6144);
+  EXPECT_EQ(of(0).charged(Account::kScratch).count(), 3 * 3 * kOwned + 3 * 4 * 6144);
+  const pipeline::Instruction reduce{.op = pipeline::Op::kReduce, .micro = 0, .unit = 1};
+  EXPECT_EQ(of(2).sent_by(reduce), Bytes(2 * 4 * 2048));
+  EXPECT_EQ(of(0).sent_by(reduce), Bytes(2 * 4 * 6144));
+}
+
 TEST(Layout, StateIsOneNthWithinPadding) {
   const std::int64_t whole = 4 * 9500;
   for (const int dp_size : {1, 2, 4, 8}) {

@@ -21,9 +21,12 @@ BatchStream::BatchStream(const SampleSource& source, const Layout& layout)
   FM_CHECK(layout.micros >= 1 && layout.dp_rank >= 0 && layout.dp_rank < layout.dp_size,
            "layout of ", layout.micros, " micros, data rank ", layout.dp_rank, " of ",
            layout.dp_size);
+  FM_CHECK(
+      layout.dp_rank < layout.slots && layout.slots <= std::int64_t{layout.micros} * layout.dp_size,
+      layout.slots, " slots of ", layout.dp_size, " data ranks");
   for (MicroBatch& micro : micros_) {
     micro.tokens_BT.resize(static_cast<std::size_t>(layout.shape.tokens()));
-    micro.labels_BT.resize(static_cast<std::size_t>(layout.shape.tokens()));
+    micro.labels_BT.resize(static_cast<std::size_t>(layout.shape.tokens()), kIgnored);
     if (!layout.documents_apart) continue;
     micro.starts_BT.resize(static_cast<std::size_t>(layout.shape.batch * layout.shape.row()));
   }
@@ -55,6 +58,7 @@ void BatchStream::load_step(std::int64_t first_sample, std::int64_t end_sample) 
     MicroBatch& micro = micros_[static_cast<std::size_t>(k)];
     std::int64_t& valid = valid_[static_cast<std::size_t>(k)] = 0;
     const std::int64_t slot = std::int64_t{k} * layout_.dp_size + layout_.dp_rank;
+    if (slot >= layout_.slots) return;  // empty, and nobody writes into it
     for (std::int64_t b = 0; b < layout_.shape.batch; ++b) {
       const std::size_t at = static_cast<std::size_t>(b) * own_ids;
       const std::int64_t sample = first_sample + slot * layout_.shape.batch + b;

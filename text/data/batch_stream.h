@@ -1,5 +1,6 @@
 // Deals samples to slots: slot s = k * dp + r is micro-batch k of data rank r; row b of slot s is
-// sample first + s * B + b of the step (docs/numbers.md, "Order of sums").
+// sample first + s * B + b of the step (docs/numbers.md, "Order of sums"). Slots that a step does
+// not have hold zeros, and no label of them counts.
 #pragma once
 
 #include <limits>
@@ -29,7 +30,7 @@ class BatchStream {
     // Documents see nothing of each other: a label that begins another one is not counted.
     bool documents_apart = false;
     core::TokenRuns runs = {};  // what this rank has of rows that shape.split says are shared
-    std::int64_t samples_per_step() const { return shape.batch * micros * dp_size; }
+    std::int64_t slots = std::int64_t{micros} * dp_size;  // of a step
   };
   BatchStream(const SampleSource& source, const Layout& layout);
 

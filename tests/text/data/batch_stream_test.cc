@@ -108,6 +108,30 @@ TEST(BatchStream, TheSamplesOfAStepDoNotDependOnTheLayout) {
   EXPECT_EQ(samples(4, 1, 2), samples(1, 8, 1));
 }
 
+// 5 slots on 3 data ranks: rank 2 has only one, and never reads what the next step begins with.
+TEST(BatchStream, ASlotThatAStepDoesNotHaveIsEmpty) {
+  const DocumentSource source;
+  for (int r = 0; r < 3; ++r) {
+    BatchStream stream(source, {.shape = {.batch = 2, .seq_len = 4},
+                                .micros = 2,
+                                .dp_size = 3,
+                                .dp_rank = r,
+                                .documents_apart = true,
+                                .slots = 5});
+    for (const int first : {10, 20}) {
+      stream.load_step(first);
+      EXPECT_EQ(stream.micro(0).tokens_BT.front(), 100 * (first + 2 * r));
+      EXPECT_EQ(stream.count_valid(0), 6);
+      if (r < 2) continue;
+      EXPECT_EQ(stream.micro(1).tokens_BT, std::vector<std::int32_t>(8, 0));
+      EXPECT_EQ(stream.micro(1).labels_BT, std::vector<std::int32_t>(8, kIgnored));
+      EXPECT_EQ(stream.micro(1).starts_BT, std::vector<std::int32_t>(8, 0));
+      EXPECT_EQ(stream.count_valid(1), 0);
+      EXPECT_EQ(stream.count_valid(), 6);
+    }
+  }
+}
+
 // Rows 4 to 7 of 6 labels each; row 5 has 2 that are ignored.
 TEST(BatchStream, OnlyLabelsThatCountAreCounted) {
   const AddressSource source;
