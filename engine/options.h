@@ -161,6 +161,7 @@ struct TrainOptions {
   MonitorOptions monitors;
   int timeout_ms = 600'000;
   bool shared_memory = true;  // between ranks of one host
+  std::string interfaces;     // of which ranks use the first that is there
   DeviceOptions device;
   int ranks_per_host = 8;  // for a plan of ranks that were not started
   std::string project_name = "fmengine";

@@ -206,6 +206,10 @@ constexpr FlagRow kRows[] = {
     {"shm", kBool, "true", kLayout,
      "ranks of one host share memory: parameters once, sums without copies",
      into<&O::shared_memory>},
+    {"interface", kText, "", kLayout,
+     "network interfaces, separated by commas, of which ranks of several hosts use the first that "
+     "is there: ib0,eth1; FME_INTERFACE alike",
+     into<&O::interfaces>},
     {"learning_rate", kText, "", kTrainer,
      "for \"auto\", 5e-5; must be the JSON's number if it has one"},
     {"weight_decay", kText, "", kTrainer, "for \"auto\", 0"},
