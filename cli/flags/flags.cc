@@ -315,6 +315,9 @@ constexpr VariableRow kVariables[] = {
     {"FME_DEVICE_CHECK", "1: waits for every kernel of a GPU, fills what is free with NaN"},
     {"FME_HOST", "a name; ranks with different names count as ranks of different hosts"},
     {"FME_JOB_ID", "a name of the job, the same for all ranks started by hand"},
+    {"FME_JOB_TOKEN", "a secret of all ranks, 32 hexadecimal digits or more: it keeps others out"},
+    {"FME_JOB_TOKEN_FILE", "a file with it that its owner alone may read"},
+    {"FME_INTERFACE", "as --interface, which wins"},
     {"OMP_NUM_THREADS", "threads per rank; --threads wins"},
 };
 

@@ -121,8 +121,8 @@ Rank0Connection find_rank0(const PeerInfo& own, const FindEndpoints& find,
       if (!why.empty() && deadline.passed()) continue;
       why = core::concat(text_of(endpoint), ": ", failure.why);
       if (!failure.distrust || std::exchange(warned, true) || !options.names.warn) continue;
-      options.names.warn(
-          core::concat("fmengine: rank ", own.member.world_rank, " at ", why, "; still trying"));
+      options.names.warn(core::concat("fmengine: rank ", own.member.world_rank,
+                                      " looks for rank 0 at ", why, "; still trying"));
     }
     FM_MACHINE_CHECK(
         !deadline.passed(), ExitCode::kRendezvousFailed,

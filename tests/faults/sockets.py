@@ -124,6 +124,7 @@ class Strangers:
     def __init__(self, rng):
         self.rng = rng
         self.held = []
+        self.patience_s = 1
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -152,6 +153,7 @@ class Strangers:
 
     def crowd(self, port, speak):
         """100 connections at once, each of which speaks; how many were taken."""
+        self.patience_s = 1
         connections = []
         for _ in range(CROWD):
             connection = socket.socket()
@@ -172,8 +174,11 @@ class Strangers:
         connection.sendall(MAGIC + self.rng.randbytes(self.rng.randint(0, 63)))
 
     def wrong_token(self, connection):
-        """A whole proof, of another token."""
+        """A whole proof, of another token; without a challenge where no rank accepts yet."""
+        connection.settimeout(self.patience_s)
         challenge = read_all(connection, CHALLENGE_BYTES)
+        if not challenge:
+            self.patience_s = 0.01
         token = "".join(self.rng.choices("0123456789abcdef", k=32))
         connection.sendall(proof(token, challenge, self.rng.randbytes(NONCE_BYTES)))
 
