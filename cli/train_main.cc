@@ -240,6 +240,7 @@ std::unique_ptr<fm::comm::Communicator> meet(const Command& command,
                  .shared_memory = command.options.shared_memory,
                  .host_cpus = process.cores.host_cpus,
                  .job = name_of_job(command.options.output_dir),
+                 .interfaces = command.options.interfaces,
                  .on_connected = [&] { process.ending.set_speaks(launch.world_rank == 0); },
                  .on_peer_lost =
                      [&process](const fm::comm::PeerLoss& loss) {
@@ -272,8 +273,9 @@ int train(const std::vector<std::string>& words, Command command,
                                });
   const fm::engine::DeviceOptions device = command.options.device;
   const fm::cli::Terminal terminal = fm::cli::terminal_of(launch);
+  const std::string trust = fm::comm::trust_line(launch);
   const fm::engine::RunContext context{
-      .launch_decision = launch.decision +
+      .launch_decision = launch.decision + (trust.empty() ? "" : "; " + trust) +
                          (world->size() > 1 ? "; " + world->describe() : std::string()) +
                          (computes.device ? ", each with a " + computes.device->name() : ""),
       .machine = fm::cli::machine_line(process.cores.why) +

@@ -163,6 +163,7 @@ struct TrainOptions {
   // Between SIGTERM and SIGKILL; 0: without end; unset: what the launcher is known to give.
   std::optional<std::int64_t> grace_s;
   bool shared_memory = true;  // between ranks of one host
+  std::string interfaces;     // of which ranks use the first that is there
   DeviceOptions device;
   int ranks_per_host = 8;  // for a plan of ranks that were not started
   std::string project_name = "fmengine";

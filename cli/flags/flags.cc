@@ -206,6 +206,10 @@ constexpr FlagRow kRows[] = {
     {"shm", kBool, "true", kLayout,
      "ranks of one host share memory: parameters once, sums without copies",
      into<&O::shared_memory>},
+    {"interface", kText, "", kLayout,
+     "network interfaces, separated by commas, of which ranks of several hosts use the first that "
+     "is there: ib0,eth1; FME_INTERFACE alike",
+     into<&O::interfaces>},
     {"learning_rate", kText, "", kTrainer,
      "for \"auto\", 5e-5; must be the JSON's number if it has one"},
     {"weight_decay", kText, "", kTrainer, "for \"auto\", 0"},
@@ -316,6 +320,9 @@ constexpr VariableRow kVariables[] = {
     {"FME_DEVICE_CHECK", "1: waits for every kernel of a GPU, fills what is free with NaN"},
     {"FME_HOST", "a name; ranks with different names count as ranks of different hosts"},
     {"FME_JOB_ID", "a name of the job, the same for all ranks started by hand"},
+    {"FME_JOB_TOKEN", "a secret of all ranks, 32 hexadecimal digits or more: it keeps others out"},
+    {"FME_JOB_TOKEN_FILE", "a file with it that its owner alone may read"},
+    {"FME_INTERFACE", "as --interface, which wins"},
     {"OMP_NUM_THREADS", "threads per rank; --threads wins"},
 };
 

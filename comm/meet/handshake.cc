@@ -25,21 +25,16 @@ struct WireHello {
 };
 static_assert(sizeof(WireHello) == 32);
 
-// Takes the same time wherever the tokens differ.
-bool equal(const Token& a, const Token& b) {
-  unsigned difference = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned>(a[i] ^ b[i]);
-  return difference == 0;
-}
-
 bool send_answer(const Socket& socket) {
   return send_fully(socket, std::as_bytes(std::span(&kMagic, 1)), Deadline(kAnswerMs));
 }
 
 std::optional<Socket> try_once(const Endpoint& endpoint, const Hello& hello,
-                               const Deadline& deadline) {
+                               const Deadline& deadline, const JobSecret* secret) {
   Socket socket = connect_once(endpoint, deadline.from_now(deadline.left_ms(3'000)));
   if (!socket.open()) return std::nullopt;
+  if (secret != nullptr && prove_to(socket, *secret, deadline) != Distrust::kNone)
+    return std::nullopt;
   const WireHello wire{.token = hello.token,
                        .world_rank = hello.world_rank,
                        .purpose = static_cast<std::uint32_t>(hello.purpose)};
@@ -90,20 +85,21 @@ Token token_of(const std::string& text) {
 }
 
 Arrivals accept_all(const Socket& listener, const Token& token, std::set<PeerKey> expected,
-                    const Deadline& deadline) {
+                    const Deadline& deadline, const JobSecret* secret) {
   Arrivals arrivals;
   const auto take = [&](Socket& socket, std::string_view received) {
     WireHello hello;
     if (received.size() < sizeof(hello)) return HelloStatus::kIncomplete;
     std::memcpy(&hello, received.data(), sizeof(hello));
     const PeerKey key{static_cast<Purpose>(hello.purpose), hello.world_rank};
-    const bool known = hello.magic == kMagic && equal(hello.token, token) && expected.contains(key);
+    const bool known =
+        hello.magic == kMagic && core::same_secret(hello.token, token) && expected.contains(key);
     if (!known || !send_answer(socket)) return HelloStatus::kUnknown;
     arrivals.sockets[key] = std::move(socket);
     expected.erase(key);
     return HelloStatus::kHandled;
   };
-  AcceptQueue queue(listener, sizeof(WireHello), take);
+  AcceptQueue queue(listener, sizeof(WireHello), take, secret);
   std::vector<pollfd> no_others;
   while (!expected.empty() && !deadline.passed()) queue.poll_once(no_others, deadline);
   arrivals.refused = queue.refused();
@@ -111,14 +107,15 @@ Arrivals accept_all(const Socket& listener, const Token& token, std::set<PeerKey
 }
 
 Socket dial(const std::vector<Endpoint>& endpoints, const Hello& hello,
-            const std::string& peer_name, const Deadline& deadline) {
+            const std::string& peer_name, const Deadline& deadline, const JobSecret* secret) {
   while (true) {
     for (const Endpoint& endpoint : endpoints) {
-      if (auto socket = try_once(endpoint, hello, deadline)) return std::move(*socket);
+      if (auto socket = try_once(endpoint, hello, deadline, secret)) return std::move(*socket);
     }
     FM_MACHINE_CHECK(!deadline.passed() && !endpoints.empty(), ExitCode::kRendezvousFailed,
-                     "every rank must be reachable from the others; check firewalls and the "
-                     "network interface of MASTER_ADDR (",
+                     "every rank must be reachable from the others; check firewalls, the network "
+                     "interface of MASTER_ADDR or --interface, and that all ranks have the same "
+                     "FME_JOB_TOKEN, or none (",
                      peer_name, " at ", endpoints.empty() ? "no address" : endpoints[0].address,
                      " port ", endpoints.empty() ? 0 : endpoints[0].port, " did not accept rank ",
                      hello.world_rank, " within ", deadline.limit_ms(), " ms)");

@@ -9,6 +9,7 @@
 
 #include "comm/meet/handshake.h"
 #include "comm/meet/world.h"
+#include "comm/wire/addresses.h"
 #include "comm/wire/fabrics.h"
 #include "comm/wire/late_mpi.h"
 #include "comm/wire/watchdog.h"
@@ -83,19 +84,31 @@ std::string broadcast_text(const std::string& text, const MeetingLimit& limit) {
   return block.data();
 }
 
-void host_watch(MpiWorld& world, const MeetingLimit& limit) {
+// Addresses of this host that other hosts may reach.
+std::vector<std::string> addresses_of_host() {
+  std::vector<std::string> addresses;
+  for (const Interface& one : own_interfaces()) {
+    const bool far = !is_loopback(one.address) && one.address.find('%') == std::string::npos;
+    if (far) addresses.push_back(one.address);
+  }
+  return addresses;
+}
+
+void host_watch(MpiWorld& world, const JoinOptions& options, const MeetingLimit& limit) {
   const Deadline& deadline = limit.deadline();
   const bool local = one_host(world.roster);
-  const Socket listener = listen_on(local ? "127.0.0.1" : "0.0.0.0");
+  const Socket listener = listen_on(local ? "127.0.0.1" : options.interface_address);
   const Token token = random_token();
   std::vector<std::string> words{hex_of(token), std::to_string(port_of(listener))};
-  for (std::string& address : own_addresses()) words.push_back(std::move(address));
+  std::vector<std::string> addresses = addresses_of_host();
+  if (!options.interface_address.empty()) addresses = {options.interface_address};
+  for (std::string& address : addresses) words.push_back(std::move(address));
   broadcast_text(core::join(words, " "), limit);
   std::set<PeerKey> expected;
   for (const Member& member : world.roster) {
     if (member.world_rank > 0) expected.insert({Purpose::kWatch, member.world_rank});
   }
-  Arrivals arrivals = accept_all(listener, token, expected, deadline);
+  Arrivals arrivals = accept_all(listener, token, expected, deadline, options.secret);
   world.watch.resize(world.roster.size());
   world.refused = arrivals.refused;
   std::vector<std::string> missing;
@@ -108,12 +121,13 @@ void host_watch(MpiWorld& world, const MeetingLimit& limit) {
     }
   }
   FM_MACHINE_CHECK(missing.empty(), ExitCode::kRendezvousFailed,
-                   "every rank must reach rank 0 by TCP; check firewalls between the hosts "
-                   "(waited ",
+                   "every rank must reach rank 0 by TCP; check firewalls between the hosts, and "
+                   "that all ranks have the same FME_JOB_TOKEN, or none (waited ",
                    deadline.limit_ms(), " ms for ", core::join(missing, ", "), ")");
 }
 
-void join_watch(MpiWorld& world, int world_rank, const MeetingLimit& limit) {
+void join_watch(MpiWorld& world, int world_rank, const JobSecret* secret,
+                const MeetingLimit& limit) {
   const std::vector<std::string> words = core::split(broadcast_text("", limit), ' ');
   FM_CHECK(words.size() >= 2, "an invitation of ", words.size(), " words");
   int port = 0;
@@ -126,7 +140,7 @@ void join_watch(MpiWorld& world, int world_rank, const MeetingLimit& limit) {
     endpoints.push_back({words[i], port});
   const Hello hello{
       .token = token_of(words[0]), .world_rank = world_rank, .purpose = Purpose::kWatch};
-  world.watch.push_back(dial(endpoints, hello, name_of(world.roster[0]), limit.deadline()));
+  world.watch.push_back(dial(endpoints, hello, name_of(world.roster[0]), limit.deadline(), secret));
 }
 
 void init_mpi(const MeetingLimit& limit) {
@@ -163,9 +177,9 @@ MpiWorld join_mpi(int world_rank, int world_size, const JoinOptions& options) {
   MpiWorld world;
   world.roster = gather_roster(world_rank, world_size, limit);
   if (world_rank == 0) {
-    host_watch(world, limit);
+    host_watch(world, options, limit);
   } else {
-    join_watch(world, world_rank, limit);
+    join_watch(world, world_rank, options.secret, limit);
   }
   const Watchdog guard = limit.guard("MPI_Comm_dup");
   const auto calls = std::make_shared<CallMark>();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/meet/job_secret.h"
 #include "comm/roster.h"
 #include "comm/wire/fabric.h"
 #include "comm/wire/socket.h"
@@ -22,8 +23,10 @@ struct MpiWorld {
 };
 
 struct JoinOptions {
-  int rendezvous_ms = 120'000;  // limit of the rendezvous, MPI_Init included
-  bool one_host = false;        // all ranks run on this host: no fabric is probed, no port opened
+  int rendezvous_ms = 120'000;         // limit of the rendezvous, MPI_Init included
+  const JobSecret* secret = nullptr;   // of a job that has a token
+  std::string interface_address = {};  // at which rank 0's watch listens between hosts; "": on all
+  bool one_host = false;  // all ranks run on this host: no fabric is probed, no port opened
   // Called on a thread of its own with one complete line for stderr when MPI does not return. The
   // process must end: a thread that waits inside MPI cannot be interrupted.
   std::function<void(const std::string& line)> on_late;

@@ -20,23 +20,19 @@ using core::ExitCode;
 
 constexpr const char* kKey = "rank0";
 
-std::string text_of(const Endpoint& endpoint) {
-  const bool ipv6 = endpoint.address.find(':') != std::string::npos;
-  return ipv6 ? core::concat("[", endpoint.address, "]:", endpoint.port)
-              : core::concat(endpoint.address, ":", endpoint.port);
-}
-
 // Ranks above 0.
 
 // Where both started together, the limit of rank 0 shall pass first: it knows which ranks are
 // missing.
 constexpr int kAfterRank0Ms = 500;
 constexpr int kConnectMs = 3'000;
+constexpr int kProofMs = 10'000;  // rank 0 answers at once; what does not is asked again
 
 // kIncomplete: the connection ended, or the deadline passed, before the frame was complete.
+// `bytes`: what came, as far as it was read.
 FrameStatus read_frame(const Socket& socket, std::size_t longest, const Deadline& deadline,
-                       Frame& frame) {
-  std::string bytes(kFrameHeader, '\0');
+                       Frame& frame, std::string& bytes) {
+  bytes.assign(kFrameHeader, '\0');
   if (!receive_fully(socket, std::as_writable_bytes(std::span(bytes)), deadline)) {
     return FrameStatus::kIncomplete;
   }
@@ -59,21 +55,48 @@ struct Rank0Connection {
   PeerInfo rank0 = {};
 };
 
-// One attempt. Where the connection returned is closed, `why` says what answered instead.
-Rank0Connection try_once(const Endpoint& endpoint, const PeerInfo& own, const Deadline& deadline,
-                         std::string& why) {
+// What answered instead of rank 0.
+struct Failure {
+  std::string why;
+  bool distrust = false;  // it has another job token, or none: it cannot end this rank
+};
+
+bool trusted(const Socket& socket, const JobSecret& secret, const Deadline& deadline,
+             Failure& failure) {
+  const Deadline soon = deadline.from_now(deadline.left_ms(kProofMs));
+  const Distrust distrust = prove_to(socket, secret, soon);
+  failure = {text_of(distrust), distrust == Distrust::kNoToken || distrust == Distrust::kOther};
+  return distrust == Distrust::kNone;
+}
+
+// Without a token this rank cannot take part; a proof is the first that it hears.
+void check_no_token(std::string_view bytes, const Endpoint& endpoint) {
+  FM_MACHINE_CHECK(!begins_proof(bytes), ExitCode::kRendezvousFailed,
+                   "rank 0 has a job token and this rank has none; set the same FME_JOB_TOKEN on "
+                   "all ranks, or on none (",
+                   text_of(endpoint), ")");
+}
+
+// One attempt. Where the connection returned is closed, `failure` says what answered instead.
+Rank0Connection try_once(const Endpoint& endpoint, const PeerInfo& own, const JobSecret* secret,
+                         const Deadline& deadline, Failure& failure) {
   Rank0Connection found{
       .connection = connect_once(endpoint, deadline.from_now(deadline.left_ms(kConnectMs)))};
-  why = "nothing accepts connections there";
+  failure = {"nothing accepts connections there"};
   if (!found.connection.open()) return {};
-  why = "what listens there closed the connection without a word of fmengine";
+  if (secret != nullptr && !trusted(found.connection, *secret, deadline, failure)) return {};
+  failure = {"what listens there closed the connection without a word of fmengine"};
   const std::string hello = encode({FrameKind::kHello, 0, text_of(own)});
   if (!send_fully(found.connection, std::as_bytes(std::span(hello)), deadline)) return {};
   Frame frame;
-  const FrameStatus reading = read_frame(found.connection, kLongestFrameText, deadline, frame);
+  std::string bytes;
+  const FrameStatus reading =
+      read_frame(found.connection, kLongestFrameText, deadline, frame, bytes);
+  if (secret == nullptr) check_no_token(bytes, endpoint);
   if (reading == FrameStatus::kIncomplete && deadline.passed())
-    why = "what listens there says nothing";
-  if (reading == FrameStatus::kInvalid) why = "what listens there is not rank 0 of an fmengine job";
+    failure = {"what listens there says nothing"};
+  if (reading == FrameStatus::kInvalid)
+    failure = {"what listens there is not rank 0 of an fmengine job"};
   if (reading != FrameStatus::kComplete) return {};
   if (frame.kind == FrameKind::kRefusal) throw_refusal(frame);
   const auto rank0 = peer_info_of(frame.text);
@@ -84,18 +107,22 @@ Rank0Connection try_once(const Endpoint& endpoint, const PeerInfo& own, const De
 }
 
 Rank0Connection find_rank0(const PeerInfo& own, const FindEndpoints& find,
-                           const Deadline& deadline) {
+                           const MeetOptions& options, const Deadline& deadline) {
   std::string why;
+  bool warned = false;
   for (int pause_ms = 10;; pause_ms = std::min(2 * pause_ms, 250)) {
     const std::vector<Endpoint> endpoints = find();
     if (endpoints.empty()) why = "the name does not resolve";
     for (const Endpoint& endpoint : endpoints) {
-      std::string reason;
-      Rank0Connection found = try_once(endpoint, own, deadline, reason);
+      Failure failure;
+      Rank0Connection found = try_once(endpoint, own, options.secret, deadline, failure);
       if (found.connection.open()) return found;
       // An attempt that the limit cut short has seen less than the one before.
       if (!why.empty() && deadline.passed()) continue;
-      why = core::concat(endpoint.address, ":", endpoint.port, ": ", reason);
+      why = core::concat(text_of(endpoint), ": ", failure.why);
+      if (!failure.distrust || std::exchange(warned, true) || !options.names.warn) continue;
+      options.names.warn(core::concat("fmengine: rank ", own.member.world_rank,
+                                      " looks for rank 0 at ", why, "; still trying"));
     }
     FM_MACHINE_CHECK(
         !deadline.passed(), ExitCode::kRendezvousFailed,
@@ -138,10 +165,12 @@ class RendezvousServer {
  public:
   RendezvousServer(const ServerOptions& options, const Socket& listener)
       : options_(options),
-        queue_(listener, kFrameHeader + kLongestFrameText,
-               [this](Socket& candidate, std::string_view received) {
-                 return examine(candidate, received);
-               }) {
+        queue_(
+            listener, kFrameHeader + kLongestFrameText,
+            [this](Socket& candidate, std::string_view received) {
+              return examine(candidate, received);
+            },
+            options.secret) {
     ranks_.resize(static_cast<std::size_t>(options.own.world_size));
     ranks_[0].info = options.own;
   }
@@ -159,6 +188,8 @@ class RendezvousServer {
   HelloStatus examine(Socket& candidate, std::string_view received);
   std::string conflict_with(const PeerInfo& who) const;
   void refuse_other_job(const Socket& candidate, const PeerInfo& who);
+  HelloStatus refuse_token(const Socket& candidate);
+  void warn_once(const std::string& line);
   void poll_once(const Deadline& deadline);
   Rendezvous send_roster();
   std::vector<std::string> missing() const;
@@ -169,11 +200,12 @@ class RendezvousServer {
   const ServerOptions& options_;
   std::vector<JoinedRank> ranks_;
   std::optional<std::string> conflict_;  // why the ranks cannot form a world
-  bool warned_of_other_job_ = false;
+  bool warned_ = false;
   AcceptQueue queue_;
 };
 
 HelloStatus RendezvousServer::examine(Socket& candidate, std::string_view received) {
+  if (options_.secret == nullptr && begins_proof(received)) return refuse_token(candidate);
   Frame frame;
   const FrameStatus reading = decode(received, kLongestFrameText, frame);
   if (reading == FrameStatus::kIncomplete) return HelloStatus::kIncomplete;
@@ -228,10 +260,23 @@ void RendezvousServer::refuse_other_job(const Socket& candidate, const PeerInfo&
                            "give all ranks the same (at ",
                            options_.address, " ", printable_name(options_.own),
                            " of another job answers, not that of ", printable(who.job), ")")});
-  if (std::exchange(warned_of_other_job_, true) || !options_.warn) return;
-  options_.warn(core::concat("fmengine: refused ", printable_name(who), " of another job (",
-                             printable(who.job), " there, ", printable(options_.own.job),
-                             " here); still waiting for rank ", core::join(missing(), ", ")));
+  warn_once(core::concat("refused ", printable_name(who), " of another job (", printable(who.job),
+                         " there, ", printable(options_.own.job), " here)"));
+}
+
+// A rank that has a token shall learn why nobody proves to know it.
+HelloStatus RendezvousServer::refuse_token(const Socket& candidate) {
+  send_frame(candidate, {FrameKind::kRefusal, static_cast<int>(ExitCode::kRendezvousFailed), ""});
+  warn_once(
+      "refused a rank with a job token, as rank 0 has none; set the same FME_JOB_TOKEN on all "
+      "ranks, or on none");
+  return HelloStatus::kUnknown;
+}
+
+void RendezvousServer::warn_once(const std::string& line) {
+  if (std::exchange(warned_, true) || !options_.warn) return;
+  options_.warn(
+      core::concat("fmengine: ", line, "; still waiting for rank ", core::join(missing(), ", ")));
 }
 
 void RendezvousServer::poll_once(const Deadline& deadline) {
@@ -243,6 +288,10 @@ void RendezvousServer::poll_once(const Deadline& deadline) {
     ranks.push_back(rank);
   }
   queue_.poll_once(connections, deadline);
+  if (queue_.distrusted() > 0) {
+    warn_once(core::concat("refused a connection without the job token of rank 0 at ",
+                           options_.address, "; set the same FME_JOB_TOKEN on all ranks"));
+  }
   for (std::size_t i = 0; i < connections.size(); ++i) {
     // A rank sends nothing until it has the roster, so any event is its end.
     if (connections[i].revents != 0) fail_for_lost(ranks_[ranks[i]]);
@@ -276,6 +325,9 @@ void RendezvousServer::fail_at_limit(const Deadline& deadline) {
            "rank 0 of ", options_.own.world_size, " waited ", deadline.limit_ms(), " ms at ",
            options_.address, ", no sign of rank ", core::join(missing(), ", "),
            queue_.refused() > 0 ? core::concat(", ", queue_.refused(), " strangers came") : "",
+           queue_.distrusted() > 0
+               ? core::concat(", ", queue_.distrusted(), " of them without the same FME_JOB_TOKEN")
+               : "",
            ")"));
 }
 
@@ -300,13 +352,14 @@ void RendezvousServer::fail(ExitCode code, const std::string& why) {
 
 }  // namespace
 
-Rendezvous join_rendezvous(const PeerInfo& own, const FindEndpoints& find,
-                           const Deadline& deadline) {
-  Rank0Connection found = find_rank0(own, find, deadline);
+Rendezvous join_rendezvous(const PeerInfo& own, const FindEndpoints& find, const Deadline& deadline,
+                           const MeetOptions& options) {
+  Rank0Connection found = find_rank0(own, find, options, deadline);
   const Deadline last = deadline.from_now(deadline.left_ms() + kAfterRank0Ms);
   Frame frame;
+  std::string bytes;
   const FrameStatus reading =
-      read_frame(found.connection, longest_roster(own.world_size), last, frame);
+      read_frame(found.connection, longest_roster(own.world_size), last, frame, bytes);
   FM_MACHINE_CHECK(reading != FrameStatus::kIncomplete || !last.passed(),
                    ExitCode::kRendezvousFailed,
                    "all ranks must meet within the limit; look at the output of rank 0, which says "
@@ -340,36 +393,41 @@ Rendezvous serve_rendezvous(const ServerOptions& options, const Socket& listener
   return RendezvousServer(options, listener).wait_for_all(deadline);
 }
 
-Rendezvous rendezvous_at(const Endpoint& master, const PeerInfo& own, const Warn& warn,
+Rendezvous rendezvous_at(const Endpoint& master, const PeerInfo& own, const MeetOptions& options,
                          const Deadline& deadline) {
   if (own.member.world_rank > 0) {
     return join_rendezvous(
-        own, [&] { return endpoints_of(master.address, master.port); }, deadline);
+        own, [&] { return options.names.resolve(master.address, master.port); }, deadline, options);
   }
-  const Listener listener = listen_at(master.address, master.port, deadline);
-  if (listener.everywhere && warn) {
-    warn(
+  const Listener listener =
+      listen_at_one_of(await_name(master, options.names, deadline), options.interface_address);
+  if (listener.everywhere && options.names.warn) {
+    options.names.warn(
         core::concat("fmengine: MASTER_ADDR is no address of this host; rank 0 waits on all of "
-                     "them (MASTER_ADDR=",
+                     "them, unless --interface names one (MASTER_ADDR=",
                      master.address, ")"));
   }
   const std::string address =
       core::concat(text_of({listener.address, master.port}),
                    is_loopback(listener.address) ? ", where only this host reaches it" : "");
-  return serve_rendezvous({.own = own, .address = address, .warn = warn}, listener.socket,
-                          deadline);
+  return serve_rendezvous(
+      {.own = own, .address = address, .warn = options.names.warn, .secret = options.secret},
+      listener.socket, deadline);
 }
 
-Rendezvous rendezvous_by_store(RendezvousStore& store, const PeerInfo& own, const Warn& warn,
-                               const Deadline& deadline) {
+Rendezvous rendezvous_by_store(RendezvousStore& store, const PeerInfo& own,
+                               const MeetOptions& options, const Deadline& deadline) {
   if (own.member.world_rank == 0) {
     const Socket listener = listen_on(own.endpoint.address);
     PeerInfo here = own;
     here.job.clear();
     here.endpoint.port = port_of(listener);
     store.set(kKey, text_of(here));
-    return serve_rendezvous({.own = own, .address = text_of(here.endpoint), .warn = warn}, listener,
-                            deadline);
+    return serve_rendezvous({.own = own,
+                             .address = text_of(here.endpoint),
+                             .warn = options.names.warn,
+                             .secret = options.secret},
+                            listener, deadline);
   }
   // Read before every attempt: the store may still hold the rank 0 of ranks that the agent ended.
   const auto rank0 = [&] {
@@ -385,9 +443,10 @@ Rendezvous rendezvous_by_store(RendezvousStore& store, const PeerInfo& own, cons
                      "build (found ",
                      printable(*text), ")");
     check_reachable(own, *published);
-    return std::vector{published->endpoint};
+    return std::vector{Endpoint{seen_from(own.endpoint.address, published->endpoint.address),
+                                published->endpoint.port}};
   };
-  return join_rendezvous(own, rank0, deadline);
+  return join_rendezvous(own, rank0, deadline, options);
 }
 
 void check_reachable(const PeerInfo& own, const PeerInfo& peer) {
@@ -400,7 +459,7 @@ void check_reachable(const PeerInfo& own, const PeerInfo& peer) {
 }
 
 Mesh build_mesh(int world_rank, const JobRoster& job_roster, const Socket& listener,
-                const Deadline& deadline) {
+                const Deadline& deadline, const JobSecret* secret) {
   const auto own = static_cast<std::size_t>(world_rank);
   const std::vector<PeerInfo>& ranks = job_roster.ranks;
   const Hello hello{.token = job_roster.token, .world_rank = world_rank, .purpose = Purpose::kData};
@@ -408,13 +467,15 @@ Mesh build_mesh(int world_rank, const JobRoster& job_roster, const Socket& liste
   mesh.data.resize(ranks.size());
   for (std::size_t rank = 0; rank < own; ++rank) {
     check_reachable(ranks[own], ranks[rank]);
-    mesh.data[rank] = dial({ranks[rank].endpoint}, hello, name_of(ranks[rank].member), deadline);
+    const Endpoint place{seen_from(ranks[own].endpoint.address, ranks[rank].endpoint.address),
+                         ranks[rank].endpoint.port};
+    mesh.data[rank] = dial({place}, hello, name_of(ranks[rank].member), deadline, secret);
   }
   std::set<PeerKey> expected;
   for (std::size_t rank = own + 1; rank < ranks.size(); ++rank) {
     expected.insert({Purpose::kData, static_cast<int>(rank)});
   }
-  Arrivals arrivals = accept_all(listener, job_roster.token, expected, deadline);
+  Arrivals arrivals = accept_all(listener, job_roster.token, expected, deadline, secret);
   std::vector<std::string> missing;
   for (const PeerKey& key : expected) {
     const auto rank = static_cast<std::size_t>(key.second);

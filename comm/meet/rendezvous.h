@@ -5,10 +5,10 @@
 // their mesh. The connections stay open: the watch takes them over (comm/meet/watch.h), so from the
 // welcome on the end of a rank is noticed at once.
 //
-// Ranks that are started by hand share no secret, so rank 0 compares the name of the job that every
-// rank sends (PeerInfo::job). A rank of another job is refused and reports it; this job keeps
-// waiting. Two ranks with one RANK, or with different WORLD_SIZEs, cannot form a world: all end at
-// once.
+// Where the job has a token, every connection begins with a proof of it (comm/meet/job_secret.h).
+// Rank 0 also compares the name of the job that every rank sends (PeerInfo::job). A rank of another
+// job is refused and reports it; this job keeps waiting. Two ranks with one RANK, or with different
+// WORLD_SIZEs, cannot form a world: all end at once.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,9 @@
 #include <vector>
 
 #include "comm/meet/frames.h"
+#include "comm/meet/job_secret.h"
 #include "comm/waiting.h"
+#include "comm/wire/addresses.h"
 
 namespace fm::comm {
 
@@ -31,13 +33,18 @@ struct Rendezvous {
 
 Roster roster_of(const JobRoster& job_roster);
 
-// Prints a line on stderr.
-using Warn = std::function<void(const std::string& line)>;
+// How this rank meets the others.
+struct MeetOptions {
+  Names names = {};                    // its warnings are printed on stderr
+  const JobSecret* secret = nullptr;   // of a job that has a token
+  std::string interface_address = {};  // of --interface, or ""
+};
 
 struct ServerOptions {
   PeerInfo own;         // world_rank 0
   std::string address;  // at which the other ranks look for this one, for messages
-  Warn warn;            // called once, when a rank of another job was refused
+  Warn warn;            // called once, when a rank of another job or token was refused
+  const JobSecret* secret = nullptr;
 };
 
 // Rank 0: waits at `listener` until all ranks have joined. Throws MachineError: 14 naming the ranks
@@ -51,8 +58,8 @@ using FindEndpoints = std::function<std::vector<Endpoint>()>;
 
 // The ranks above 0. Throws MachineError: 14 when rank 0 cannot be reached, refuses this rank, or
 // the limit passes; 20 when rank 0 ends; and every error that rank 0 sends.
-Rendezvous join_rendezvous(const PeerInfo& own, const FindEndpoints& find,
-                           const Deadline& deadline);
+Rendezvous join_rendezvous(const PeerInfo& own, const FindEndpoints& find, const Deadline& deadline,
+                           const MeetOptions& options = {});
 
 // The store in which rank 0 publishes its address, where the launcher provides one.
 class RendezvousStore {
@@ -76,14 +83,14 @@ std::unique_ptr<RendezvousStore> open_torch_store(const StoreOptions& options);
 
 // Ranks that are started by hand: rank 0 listens on MASTER_PORT of MASTER_ADDR and of no other
 // address. Where MASTER_ADDR is no address of this host (but that of a service in front of it),
-// rank 0 listens on all addresses, and warns.
-Rendezvous rendezvous_at(const Endpoint& master, const PeerInfo& own, const Warn& warn,
+// rank 0 listens on that of the interface, else on all addresses, and warns.
+Rendezvous rendezvous_at(const Endpoint& master, const PeerInfo& own, const MeetOptions& options,
                          const Deadline& deadline);
 
 // Where torchrun's agent provides a store, rank 0 listens on any port of its own address and sets
 // the key "rank0" of the store to its line of the roster.
-Rendezvous rendezvous_by_store(RendezvousStore& store, const PeerInfo& own, const Warn& warn,
-                               const Deadline& deadline);
+Rendezvous rendezvous_by_store(RendezvousStore& store, const PeerInfo& own,
+                               const MeetOptions& options, const Deadline& deadline);
 
 // Throws MachineError (14) when `peer` runs on another host and has an address of the loopback
 // device.
@@ -99,6 +106,6 @@ struct Mesh {
 // `listener` listens at this rank's endpoint of the roster. Throws MachineError (14) naming the
 // ranks that did not connect.
 Mesh build_mesh(int world_rank, const JobRoster& job_roster, const Socket& listener,
-                const Deadline& deadline);
+                const Deadline& deadline, const JobSecret* secret = nullptr);
 
 }  // namespace fm::comm

@@ -5,15 +5,19 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <optional>
 #include <utility>
 
 #include "comm/communicator.h"
 #include "comm/levels/levels.h"
+#include "comm/meet/job_secret.h"
 #include "comm/meet/mpi_world.h"
 #include "comm/meet/rendezvous.h"
 #include "comm/meet/watch.h"
 #include "comm/verbs/peer_communicator.h"
 #include "comm/verbs/progress.h"
+#include "comm/wire/addresses.h"
 #include "comm/wire/fabrics.h"
 #include "comm/wire/watchdog.h"
 #include "core/process.h"
@@ -65,6 +69,14 @@ void warn_of_unknown_peers(int refused) {
   std::fprintf(stderr, "fmengine: refused %d connections without the token of this job\n", refused);
 }
 
+// "" where no interface is named.
+std::string interface_address(const ConnectOptions& options) {
+  const char* const variable = std::getenv("FME_INTERFACE");
+  const std::string list =
+      options.interfaces.empty() && variable != nullptr ? variable : options.interfaces;
+  return list.empty() ? "" : address_of_interface(list, own_interfaces());
+}
+
 std::unique_ptr<PeerCommunicator> connect_mpi(const LaunchInfo& launch,
                                               const ConnectOptions& options) {
   const auto fail_with = [rank = launch.world_rank, report = options.on_peer_lost](ExitCode code) {
@@ -72,8 +84,11 @@ std::unique_ptr<PeerCommunicator> connect_mpi(const LaunchInfo& launch,
       report({.world_rank = rank, .exit_code = static_cast<int>(code), .message = line});
     };
   };
+  const std::optional<JobSecret> secret = job_secret();
   MpiWorld mpi = join_mpi(launch.world_rank, launch.world_size,
                           {.rendezvous_ms = options.rendezvous_ms,
+                           .secret = secret ? &*secret : nullptr,
+                           .interface_address = interface_address(options),
                            .one_host = launch.local_size == launch.world_size,
                            .on_late = fail_with(ExitCode::kRendezvousFailed)});
   membership().leave = [rank = launch.world_rank, limit_ms = options.timeout_ms,
@@ -97,16 +112,30 @@ std::string job_of(const LaunchInfo& launch, const ConnectOptions& options) {
 
 void print_line(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
 
-Rendezvous meet(const LaunchInfo& launch, const PeerInfo& own, const Deadline& deadline) {
-  if (!launch.agent_store) {
-    return rendezvous_at({launch.master_addr, launch.master_port}, own, print_line, deadline);
-  }
+Endpoint master_of(const LaunchInfo& launch) {
+  return {host_of(launch.master_addr, launch.master_port), launch.master_port};
+}
+
+// Where the other ranks reach this one. What torchrun says of local ranks is true.
+std::string own_address(const LaunchInfo& launch, const MeetOptions& options,
+                        const Deadline& deadline) {
+  if (!options.interface_address.empty()) return options.interface_address;
+  const bool all_here = launch.agent_store && launch.local_size == launch.world_size;
+  if (all_here && launch.host_label.empty()) return "127.0.0.1";
+  return address_towards(master_of(launch), options.names, deadline);
+}
+
+Rendezvous meet(const LaunchInfo& launch, const PeerInfo& own, const MeetOptions& options,
+                const Deadline& deadline) {
+  const Endpoint master = master_of(launch);
+  if (!launch.agent_store) return rendezvous_at(master, own, options, deadline);
+  await_name(master, options.names, deadline);
   const auto store = open_torch_store(
-      {.host = launch.master_addr,
-       .port = launch.master_port,
+      {.host = master.address,
+       .port = master.port,
        .prefix = core::concat("fmengine/", launch.run_id, "/", launch.restart_count, "/"),
        .timeout_ms = deadline.left_ms()});
-  return rendezvous_by_store(*store, own, print_line, deadline);
+  return rendezvous_by_store(*store, own, options, deadline);
 }
 
 std::unique_ptr<PeerCommunicator> connect_tcp(const LaunchInfo& launch,
@@ -123,17 +152,21 @@ std::unique_ptr<PeerCommunicator> connect_tcp(const LaunchInfo& launch,
                                  launch.master_addr, ":", launch.master_port, ")")});
   };
   const Watchdog guard(Deadline(options.rendezvous_ms + kSlackMs), give_up);
-  const std::string address = address_towards(launch.master_addr, launch.master_port, deadline);
+  const std::optional<JobSecret> secret = job_secret();
+  const MeetOptions how{.names = {.warn = print_line},
+                        .secret = secret ? &*secret : nullptr,
+                        .interface_address = interface_address(options)};
+  const std::string address = own_address(launch, how, deadline);
   const Socket listener = listen_on(address);
   const PeerInfo own{.member = this_process(launch.world_rank),
                      .world_size = launch.world_size,
                      .endpoint = {address, port_of(listener)},
                      .job = job_of(launch, options)};
-  Rendezvous rendezvous = meet(launch, own, deadline);
+  Rendezvous rendezvous = meet(launch, own, how, deadline);
   const Roster roster = roster_of(rendezvous.job_roster);
   // From now on the watch reports lost ranks, also while the mesh is built.
   begin_watch(launch, options, roster, std::move(rendezvous.connections));
-  Mesh mesh = build_mesh(launch.world_rank, rendezvous.job_roster, listener, deadline);
+  Mesh mesh = build_mesh(launch.world_rank, rendezvous.job_roster, listener, deadline, how.secret);
   warn_of_unknown_peers(rendezvous.refused + mesh.refused);
   return world_over(
       make_tcp_fabric({.world_rank = launch.world_rank, .roster = roster}, std::move(mesh.data)),
@@ -187,6 +220,18 @@ std::unique_ptr<Communicator> connect(const LaunchInfo& launch, const ConnectOpt
   check_same_choice(options.shared_memory, *wire);
   if (!options.shared_memory) return wire;
   return share_memory(std::move(wire), {.label = launch.host_label, .cpus = options.host_cpus});
+}
+
+std::string trust_line(const LaunchInfo& launch) {
+  if (launch.world_size == 1) return "";
+  if (job_secret()) return "job token";
+  const std::string master =
+      launch.master_addr.empty() ? "" : host_of(launch.master_addr, launch.master_port);
+  const bool here = launch.agent_store ? launch.local_size == launch.world_size
+                                       : master == "localhost" || is_loopback(master);
+  if (launch.launcher != Launcher::kEnvironment || here) return "";
+  return core::concat("no job token: a program that reaches ", text_of(master_of(launch)),
+                      " and knows the job counts as a rank; set FME_JOB_TOKEN");
 }
 
 void shut_down() {

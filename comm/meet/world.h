@@ -25,6 +25,7 @@ struct ConnectOptions {
   bool shared_memory = true;    // between ranks of one host, where the system allows it
   int host_cpus = 0;            // CPUs that the ranks of this host may use; 0: all that are online
   std::string job = {};         // equal for all ranks of a job, e.g. "--output_dir=/a/b"
+  std::string interfaces = {};  // of which ranks use the first that is there; "": FME_INTERFACE
   // Called as soon as shut_down_with_error() reaches the other ranks.
   std::function<void()> on_connected = nullptr;
   OnPeerLost on_peer_lost = print_and_exit;
@@ -38,6 +39,11 @@ struct ConnectOptions {
 // shut_down_with_error(), with its code and message; when a library does not return from the
 // rendezvous, with exit code 14.
 std::unique_ptr<Communicator> connect(const LaunchInfo& launch, const ConnectOptions& options);
+
+// What keeps others out, for the banner: "job token", or that there is none and who might come in;
+// "" where nobody can, as all ranks are on this host. Throws UserError (10) for a token that is
+// none.
+std::string trust_line(const LaunchInfo& launch);
 
 // The shutdown handshake: every rank calls it after its last operation; never a destructor. Waits
 // until every rank has called it. Throws MachineError (21) naming the ranks that did not within

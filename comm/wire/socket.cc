@@ -1,8 +1,6 @@
 #include "comm/wire/socket.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -14,7 +12,6 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include "core/check.h"
@@ -23,6 +20,8 @@ namespace fm::comm {
 namespace {
 
 using core::ExitCode;
+// All addresses of both families, or of one where the system has no IPv6.
+constexpr const char* kEverywhere[] = {"::", "0.0.0.0"};
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
 AddressList resolve(const std::string& host, int port, int flags) {
@@ -33,18 +32,6 @@ AddressList resolve(const std::string& host, int port, int flags) {
   addrinfo* found = nullptr;
   const int failed = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
   return AddressList(failed == 0 ? found : nullptr, &freeaddrinfo);
-}
-
-std::string text_of(const sockaddr* address) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  const void* raw = nullptr;
-  if (address->sa_family == AF_INET6) {
-    raw = &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
-  } else {
-    raw = &reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
-  }
-  inet_ntop(address->sa_family, raw, text.data(), text.size());
-  return text.data();
 }
 
 void set(const Socket& socket, int level, int option, int value) {
@@ -85,9 +72,8 @@ Socket new_socket(int family) {
 // Listens at `at`; returns 0, or errno.
 int try_to_listen(const Socket& socket, const addrinfo& address) {
   if (!socket.open()) return errno;
-  // Connections of a job that has ended linger on its port for a minute. A port at which another
-  // process listens stays taken.
-  set(socket, SOL_SOCKET, SO_REUSEADDR, 1);
+  // One listener for both families, whatever the system's default is.
+  if (address.ai_family == AF_INET6) set(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
   const bool listening = bind(socket.fd(), address.ai_addr, address.ai_addrlen) == 0 &&
                          listen(socket.fd(), SOMAXCONN) == 0;
   return listening ? 0 : errno;
@@ -122,48 +108,56 @@ void Socket::close() noexcept {
   fd_ = -1;
 }
 
-Socket listen_on(const std::string& address) {
-  const AddressList found = resolve(address, 0, AI_NUMERICHOST | AI_PASSIVE);
-  FM_CHECK(found != nullptr, "not a numeric address: ", address);
-  Socket socket(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const bool listening = socket.open() &&
-                         bind(socket.fd(), found->ai_addr, found->ai_addrlen) == 0 &&
-                         listen(socket.fd(), SOMAXCONN) == 0;
-  FM_MACHINE_CHECK(listening, ExitCode::kRendezvousFailed,
-                   "every rank must be able to listen on an address of its host; check the "
-                   "network and MASTER_ADDR (address ",
-                   address, ": ", std::strerror(errno), ")");
-  return socket;
+std::string text_of(const Endpoint& endpoint) {
+  const bool ipv6 = endpoint.address.find(':') != std::string::npos;
+  return ipv6 ? core::concat("[", endpoint.address, "]:", endpoint.port)
+              : core::concat(endpoint.address, ":", endpoint.port);
 }
 
-Listener listen_at(const std::string& host, int port, const Deadline& deadline) {
-  AddressList found = resolve(host, port, 0);
-  while (found == nullptr && !deadline.passed()) {  // names of pods appear late
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    found = resolve(host, port, 0);
+Socket listen_on(const std::string& address) {
+  int error = EAFNOSUPPORT;
+  const std::span<const char* const> everywhere(kEverywhere);
+  const char* const there[] = {address.c_str()};
+  for (const char* const one : address.empty() ? everywhere : std::span(there)) {
+    const AddressList found = resolve(one, 0, AI_NUMERICHOST | AI_PASSIVE);
+    FM_CHECK(found != nullptr, "not a numeric address: ", one);
+    Socket socket = new_socket(found->ai_family);
+    error = try_to_listen(socket, *found);
+    if (error == 0) return socket;
+    if (error != EAFNOSUPPORT && error != EADDRNOTAVAIL) break;
   }
-  FM_MACHINE_CHECK(found != nullptr, ExitCode::kRendezvousFailed,
-                   "MASTER_ADDR must name the host of rank 0; check the name (MASTER_ADDR=", host,
-                   ", waited ", deadline.limit_ms(), " ms)");
-  const auto refuse = [&](int error) {
-    FM_MACHINE_CHECK(error == 0, ExitCode::kRendezvousFailed,
-                     "rank 0 must be able to listen on MASTER_PORT; end the program that has it, "
-                     "which may be another job, or choose another port for all ranks (",
-                     host, ":", port, ": ", std::strerror(error), ")");
-  };
-  for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
-    Listener listener{.socket = new_socket(address->ai_family),
-                      .address = text_of(address->ai_addr)};
-    const int error = try_to_listen(listener.socket, *address);
-    if (error == EADDRNOTAVAIL || error == EAFNOSUPPORT) continue;
-    refuse(error);
-    return listener;
+  throw core::MachineError(
+      ExitCode::kRendezvousFailed,
+      core::concat("every rank must be able to listen on an address of its host; check the network "
+                   "and MASTER_ADDR (address ",
+                   address, ": ", std::strerror(error), ")"));
+}
+
+Listener listen_at_one_of(const std::vector<Endpoint>& endpoints, const std::string& otherwise) {
+  const Endpoint& first = endpoints.at(0);
+  std::vector<Endpoint> places = endpoints;
+  if (!otherwise.empty()) places.push_back({otherwise, first.port});
+  const std::size_t named = places.size();
+  for (const char* const any : kEverywhere) places.push_back({any, first.port});
+  int error = EADDRNOTAVAIL;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const AddressList found = resolve(places[i].address, first.port, AI_NUMERICHOST | AI_PASSIVE);
+    if (found == nullptr) continue;
+    Listener listener{.socket = new_socket(found->ai_family),
+                      .address = places[i].address,
+                      .everywhere = i >= named};
+    // Connections of a job that has ended linger on its port for a minute. A port at which another
+    // process listens stays taken.
+    set(listener.socket, SOL_SOCKET, SO_REUSEADDR, 1);
+    error = try_to_listen(listener.socket, *found);
+    if (error == 0) return listener;
+    if (error != EADDRNOTAVAIL && error != EAFNOSUPPORT) break;
   }
-  const char* const any = found->ai_family == AF_INET6 ? "::" : "0.0.0.0";
-  const AddressList everywhere = resolve(any, port, AI_NUMERICHOST | AI_PASSIVE);
-  Listener listener{.socket = new_socket(found->ai_family), .address = any, .everywhere = true};
-  refuse(try_to_listen(listener.socket, *everywhere));
-  return listener;
+  throw core::MachineError(
+      ExitCode::kRendezvousFailed,
+      core::concat("rank 0 must be able to listen on MASTER_PORT; end the program that has it, "
+                   "which may be another job, or choose another port for all ranks (",
+                   text_of(first), ": ", std::strerror(error), ")"));
 }
 
 int port_of(const Socket& socket) {
@@ -176,49 +170,34 @@ int port_of(const Socket& socket) {
   return ntohs(reinterpret_cast<const sockaddr_in*>(&bound)->sin_port);
 }
 
-std::string address_towards(const std::string& host, int port, const Deadline& deadline) {
-  while (true) {  // names of pods appear late
-    const AddressList found = resolve(host, port, 0);
-    for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
-      // Connecting a datagram socket sends nothing; it only selects the route.
-      const Socket probe(::socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-      sockaddr_storage own{};
-      socklen_t length = sizeof own;
-      if (probe.open() && ::connect(probe.fd(), address->ai_addr, address->ai_addrlen) == 0 &&
-          getsockname(probe.fd(), reinterpret_cast<sockaddr*>(&own), &length) == 0) {
-        return text_of(reinterpret_cast<const sockaddr*>(&own));
-      }
-    }
-    FM_MACHINE_CHECK(!deadline.passed(), ExitCode::kRendezvousFailed,
-                     "MASTER_ADDR must name a host that this one can reach; check the name and "
-                     "the network (MASTER_ADDR=",
-                     host, ", waited ", deadline.limit_ms(), " ms)");
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  }
+std::string own_address_towards(const Endpoint& endpoint) {
+  const AddressList found = resolve(endpoint.address, endpoint.port, AI_NUMERICHOST);
+  if (found == nullptr) return "";
+  // Connecting a datagram socket sends nothing; it only selects the route.
+  const Socket probe(::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage own{};
+  socklen_t length = sizeof own;
+  const bool reached = probe.open() &&
+                       ::connect(probe.fd(), found->ai_addr, found->ai_addrlen) == 0 &&
+                       getsockname(probe.fd(), reinterpret_cast<sockaddr*>(&own), &length) == 0;
+  return reached ? numeric_text(reinterpret_cast<const sockaddr&>(own)) : "";
 }
 
 std::vector<Endpoint> endpoints_of(const std::string& host, int port) {
   std::vector<Endpoint> endpoints;
   const AddressList found = resolve(host, port, 0);
   for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
-    endpoints.push_back({text_of(address->ai_addr), port});
+    endpoints.push_back({numeric_text(*address->ai_addr), port});
   }
   return endpoints;
 }
 
-std::vector<std::string> own_addresses() {
-  ifaddrs* raw = nullptr;
-  if (getifaddrs(&raw) != 0) return {};
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> all(raw, &freeifaddrs);
-  std::vector<std::string> addresses;
-  for (const ifaddrs* device = all.get(); device != nullptr; device = device->ifa_next) {
-    if (device->ifa_addr == nullptr) continue;
-    const int family = device->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
-    const std::string address = text_of(device->ifa_addr);
-    if (!is_loopback(address) && !address.starts_with("fe80:")) addresses.push_back(address);
-  }
-  return addresses;
+std::string numeric_text(const sockaddr& address) {
+  const bool ipv6 = address.sa_family == AF_INET6;
+  std::array<char, NI_MAXHOST> text{};
+  getnameinfo(&address, ipv6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in), text.data(), text.size(),
+              nullptr, 0, NI_NUMERICHOST);
+  return text.data();
 }
 
 bool is_loopback(const std::string& address) {

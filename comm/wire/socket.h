@@ -8,6 +8,8 @@
 
 #include "comm/waiting.h"
 
+struct sockaddr;
+
 namespace fm::comm {
 
 // Owns a file descriptor.
@@ -31,27 +33,28 @@ struct Endpoint {
   std::string address;
   int port = 0;
 };
+std::string text_of(const Endpoint& endpoint);  // "10.0.0.1:29500", "[::1]:29500"
 
-// Listens on a free port of one address of this host. Throws MachineError (14).
+// Listens on a free port of one address of this host; of all of them where it is "". Throws
+// MachineError (14).
 Socket listen_on(const std::string& address);
-// Listens on `port` of the address of this host that `host` names; on all addresses where `host` is
-// no address of this host (e.g. that of a service in front of it). Throws MachineError (14) when
-// the port is taken, or when the name does not resolve before the deadline.
+// Listens at the first of `endpoints` that is an address of this host; where none is (but that of a
+// service in front of it), on the same port of `otherwise`, or on all addresses where that is "".
+// Throws MachineError (14) when the port is taken.
 struct Listener {
   Socket socket;
   std::string address;      // numeric
   bool everywhere = false;  // on all addresses
 };
-Listener listen_at(const std::string& host, int port, const Deadline& deadline);
+Listener listen_at_one_of(const std::vector<Endpoint>& endpoints, const std::string& otherwise);
 int port_of(const Socket& socket);
-// The own address on the route to `host`, which peers of a multi-host job can reach. Throws
-// MachineError (14) when the name does not resolve before the deadline.
-std::string address_towards(const std::string& host, int port, const Deadline& deadline);
+// The own address on the route to a numeric one, "" where none leads there. Sends nothing.
+std::string own_address_towards(const Endpoint& endpoint);
 // The addresses of `host` in the order in which to try them; empty when the name does not resolve
 // now. May take as long as the name servers take.
 std::vector<Endpoint> endpoints_of(const std::string& host, int port);
-// Addresses of this host that other hosts may reach (no loopback, no link-local).
-std::vector<std::string> own_addresses();
+// Numeric, an IPv6 address of the link alone with its scope.
+std::string numeric_text(const sockaddr& address);
 bool is_loopback(const std::string& address);
 
 // One attempt to connect; returns a closed Socket when it failed or the deadline passed. The socket

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "core/check.h"
@@ -14,9 +15,10 @@
 namespace fm::comm {
 namespace {
 
-constexpr std::size_t kSmall = std::size_t{32} << 10;    // messages up to this size overtake
-constexpr std::size_t kPiece = std::size_t{1} << 20;     // of a large message
-constexpr std::size_t kReadTurn = std::size_t{4} << 20;  // read at once, before the other peers
+constexpr std::size_t kSmall = std::size_t{32} << 10;       // messages up to this size overtake
+constexpr std::size_t kPiece = std::size_t{1} << 20;        // of a large message
+constexpr std::uint64_t kLongest = std::uint64_t{1} << 40;  // bytes of a message
+constexpr std::size_t kReadTurn = std::size_t{4} << 20;     // read at once, before the other peers
 
 bool transient() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
@@ -178,7 +180,7 @@ void TcpConnection::open_frame() {
       in_header_.magic == FrameHeader::kMagic &&
       in_header_.verb <= static_cast<std::uint8_t>(kLastVerb) &&
       in_header_.dtype <= static_cast<std::uint8_t>(core::kLastDType) &&
-      in_header_.begin <= in_header_.bytes &&
+      in_header_.bytes <= kLongest && in_header_.begin <= in_header_.bytes &&
       in_header_.piece <= in_header_.bytes - in_header_.begin &&
       (goes_on ? interrupted_.place != nullptr && in_header_.begin == interrupted_.done &&
                      same_slot(message, interrupted_.message)
@@ -197,7 +199,12 @@ TcpConnection::Incoming TcpConnection::open_message(const Message& message) {
   const auto posted = std::ranges::find_if(
       receives_, [&](TcpTransfer* one) { return same_slot(one->message(), message); });
   if (posted == receives_.end()) {
-    out.early = std::make_unique_for_overwrite<std::byte[]>(size_of(message));
+    out.early.reset(new (std::nothrow) std::byte[size_of(message)]);
+    FM_MACHINE_CHECK(
+        out.early != nullptr, core::ExitCode::kOutOfMemory,
+        "a message that comes before this rank asks for it needs memory; give the rank "
+        "more (",
+        size_of(message), " bytes of ", peer_name_, ")");
     out.place = out.early.get();
     return out;
   }

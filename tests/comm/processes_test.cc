@@ -357,5 +357,42 @@ TEST(Rendezvous, ARankThatEndsBeforeItIsConnectedIsNamedAtOnce) {
   }
 }
 
+// A job token is in the environment of every rank.
+class WithToken : public testing::TestWithParam<Starter> {};
+
+TEST_P(WithToken, RanksMeetAndNothingShowsIt) {
+  const std::string token = "0f1e2d3c4b5a69788796a5b4c3d2e1f0";
+  ProcessJob job(GetParam(), 2, {"cases", "messages"},
+                 {.variables = {"FME_JOB_TOKEN=" + token}, .hosts = {"a", "b"}});
+  ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
+  for (const int code : job.exit_codes()) EXPECT_EQ(code, 0) << job.output();
+  EXPECT_EQ(occurrences(job.output(), "cases hold on "), 2) << job.output();
+  EXPECT_EQ(occurrences(job.output(), "0f1e2d"), 0) << job.output();
+}
+
+TEST_P(WithToken, ThatIsNoneRanksEndAtOnce) {
+  ProcessJob job(GetParam(), 2, {"cases"}, {.variables = {"FME_JOB_TOKEN=0f1e2d"}});
+  ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();  // the limit is far
+  EXPECT_NE(job.exit_codes()[0], 0) << job.output();
+  EXPECT_GE(occurrences(job.output(), "FME_JOB_TOKEN must hold the job token"), 1) << job.output();
+  EXPECT_EQ(occurrences(job.output(), "0f1e2d"), 0) << job.output();
+}
+
+INSTANTIATE_TEST_SUITE_P(Starters, WithToken,
+                         testing::Values(Starter::kByHand, Starter::kMpirun, Starter::kTorchrun),
+                         [](const auto& starter) { return name_of(starter.param); });
+
+TEST(Interface, OfThisHostServesAndAnotherIsRefusedWithTheListOfThoseHere) {
+  for (const Starter starter : {Starter::kByHand, Starter::kMpirun}) {
+    ProcessJob job(starter, 2, {"cases", "messages"}, {.variables = {"FME_INTERFACE=no1,lo"}});
+    ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
+    EXPECT_EQ(job.exit_codes()[0], 0) << job.output();
+    ProcessJob other(starter, 2, {"cases"}, {.variables = {"FME_INTERFACE=no1,no2"}});
+    ASSERT_TRUE(other.wait(kWatchdogMs)) << other.output();
+    EXPECT_EQ(other.exit_codes()[0], 10) << other.output();
+    EXPECT_GE(occurrences(other.output(), "(no1,no2; here are lo 127.0.0.1"), 1) << other.output();
+  }
+}
+
 }  // namespace
 }  // namespace fm::comm

@@ -25,7 +25,7 @@ using core::ExitCode;
 TEST(RendezvousAddress, IsTheAddressOfMasterAddrAlone) {
   const HeldPort held;
   const int port = held.number();
-  const Listener listener = listen_at("127.0.0.1", port, Deadline(kWatchdogMs));
+  const Listener listener = listen_at_one_of({{"127.0.0.1", port}}, "");
   EXPECT_EQ(listener.address, "127.0.0.1");
   EXPECT_FALSE(listener.everywhere);
   EXPECT_EQ(port_of(listener.socket), port);
@@ -37,7 +37,7 @@ TEST(RendezvousAddress, IsEveryAddressWhereMasterAddrIsNoneOfThisHost) {
   const HeldPort held;
   const int port = held.number();
   // An address of documentation.
-  const Listener listener = listen_at("192.0.2.1", port, Deadline(kWatchdogMs));
+  const Listener listener = listen_at_one_of({{"192.0.2.1", port}}, "");
   EXPECT_TRUE(listener.everywhere);
   EXPECT_TRUE(connect_once({"127.0.0.2", port}, Deadline(kWatchdogMs)).open());
 }
@@ -63,13 +63,13 @@ TEST(RendezvousAddress, ThatATestHoldsGoesToRank0Alone) {
   EXPECT_NE(bind(other.fd(), reinterpret_cast<const sockaddr*>(&place), sizeof place), 0);
   EXPECT_FALSE(held.listened_at());
   EXPECT_FALSE(connect_once({"127.0.0.1", held.number()}, Deadline(kWatchdogMs)).open());
-  const Listener rank0 = listen_at("127.0.0.1", held.number(), Deadline(kWatchdogMs));
+  const Listener rank0 = listen_at_one_of({{"127.0.0.1", held.number()}}, "");
   EXPECT_TRUE(held.listened_at());
   const Socket line = connect_once({"127.0.0.1", held.number()}, Deadline(kWatchdogMs));
   pollfd entry{.fd = rank0.socket.fd(), .events = POLLIN, .revents = 0};
   ASSERT_EQ(poll(&entry, 1, kWatchdogMs), 1);
   EXPECT_EQ(held.connections(), 1);
-  EXPECT_THROW(listen_at("127.0.0.1", held.number(), Deadline(kWatchdogMs)), core::MachineError);
+  EXPECT_THROW(listen_at_one_of({{"127.0.0.1", held.number()}}, ""), core::MachineError);
 }
 
 // Time stands still, so that nothing here ends at its limit.
@@ -88,14 +88,14 @@ TEST(RendezvousAddress, ThatIsTakenIsRefusedAtOnce) {
 // Connections of the job before are still open at its rank 0, or linger there.
 TEST(RendezvousAddress, IsFreeAgainWhenTheRanksHaveMet) {
   const HeldPort held;
-  Listener first = listen_at("127.0.0.1", held.number(), Deadline(kWatchdogMs));
+  Listener first = listen_at_one_of({{"127.0.0.1", held.number()}}, "");
   const Socket line = connect_once({"127.0.0.1", held.number()}, Deadline(kWatchdogMs));
   pollfd entry{.fd = first.socket.fd(), .events = POLLIN, .revents = 0};
   ASSERT_EQ(poll(&entry, 1, kWatchdogMs), 1);
   const Socket accepted = accept_one(first.socket);
   ASSERT_TRUE(accepted.open());
   first.socket.close();
-  const Listener second = listen_at("127.0.0.1", held.number(), Deadline(kWatchdogMs));
+  const Listener second = listen_at_one_of({{"127.0.0.1", held.number()}}, "");
   EXPECT_EQ(port_of(second.socket), held.number());
 }
 

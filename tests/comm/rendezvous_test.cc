@@ -119,7 +119,7 @@ class RendezvousTest : public testing::Test {
 
   ManualClock clock_;
   const HeldPort port_;
-  Socket listener_ = listen_at("127.0.0.1", port_.number(), Deadline(kWatchdogMs)).socket;
+  Socket listener_ = listen_at_one_of({{"127.0.0.1", port_.number()}}, "").socket;
   const Endpoint place_{"127.0.0.1", port_.number()};
 
  private:

@@ -1,17 +1,22 @@
 // The tcp backend over real sockets, ranks as threads: rendezvous, unknown peers, collectives,
 // losses.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <future>
 #include <latch>
+#include <random>
 #include <thread>
 #include <vector>
 
 #include "comm/meet/handshake.h"
 #include "comm/meet/rendezvous.h"
 #include "comm/wire/fabrics.h"
+#include "comm/wire/tcp_connection.h"
 #include "tests/comm/clock.h"
 #include "tests/comm/collective_cases.h"
 #include "tests/comm/local_mesh.h"
@@ -202,6 +207,31 @@ TEST(TcpFailures, AReceiveAbandonedHalfWayEndsTheConnection) {
     throw std::domain_error("gave up");
   };
   EXPECT_THROW(run_tcp_ranks(2, body), std::domain_error);
+}
+
+// One frame with a message of 8 bytes, whose header has some other bytes, and what may follow.
+TEST(TcpFrames, DamagedOnesAreRefusedOrReadWithoutMoreMemoryThanTheySend) {
+  std::mt19937 random(9);
+  for (int i = 0; i < 3'000; ++i) {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()), 0);
+    const Socket peer(ends[0]);
+    TcpConnection connection(Socket(ends[1]), 1, "rank 1");
+    const FrameHeader header{.verb = 5, .sequence = 1, .bytes = 8, .piece = 8};
+    std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
+    for (auto change = random() % 4; change > 0; --change) {
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    }
+    bytes.append(random() % 100, 'x');
+    ASSERT_EQ(write(peer.fd(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+    try {
+      while (connection.read_some()) {
+      }
+    } catch (const core::MachineError& error) {
+      EXPECT_TRUE(error.code() == ExitCode::kMismatch || error.code() == ExitCode::kOutOfMemory);
+      EXPECT_TRUE(connection.lost());
+    }
+  }
 }
 
 TEST(Mesh, ALoopbackAddressOfAnotherHostIsRefusedWithAdvice) {

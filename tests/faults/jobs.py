@@ -39,6 +39,7 @@ class Launch:
     program: str = "fmengine-train"
     memory: int = 0  # RLIMIT_AS in bytes
     cpu_s: int = 0  # RLIMIT_CPU: work without an end is seen on a busy machine, too
+    variables: tuple = ()  # further (name, value)
 
 
 class HeldPort:
@@ -113,13 +114,13 @@ class Job:
         else:
             self.start(0, [self.program, *launch.words], {})
 
-    def start_rank(self, rank, words=None):
-        """One rank by hand."""
+    def start_rank(self, rank, words=None, port=0):
+        """One rank by hand; it may look for rank 0 at another port."""
         launch = self.launch
         count = str(launch.ranks)
         variables = {
             "MASTER_ADDR": launch.address,
-            "MASTER_PORT": str(self.port),
+            "MASTER_PORT": str(port or self.port),
             "WORLD_SIZE": count,
             "RANK": str(rank),
             "LOCAL_RANK": str(rank),
@@ -137,6 +138,7 @@ class Job:
         environment.update({"OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1"})
         environment.update({"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", JOB: str(self.folder)})
         environment["TMPDIR"] = str(self.scratch)  # mpirun's; root's may be another's
+        environment.update(self.launch.variables)
         limits = {resource.RLIMIT_AS: self.launch.memory, resource.RLIMIT_CPU: self.launch.cpu_s}
 
         def prepare():

@@ -1,6 +1,7 @@
 """Before the ranks have met: ranks that do not come, die or do not agree, other services on the
 port, and strangers. Every wait keeps --timeout_s, every rank says why it ends."""
 
+import dataclasses
 import os
 import signal
 import time
@@ -13,6 +14,7 @@ import tiny
 STEPS = 6
 LIMIT_S = 3  # --timeout_s where the meeting must fail
 HAND = tiny.Layout("by hand", starter="hand")
+THREE = tiny.Layout("by hand 3 ranks", starter="hand", ranks=3, zero=3)
 
 
 def start(case, only, timeout_s=LIMIT_S, name="out", **changes):
@@ -73,6 +75,82 @@ def visited_mpirun(case, kind, references):
     if job.codes() == [0]:
         check_numbers(case, references, run, case.folder / "out")
     case.count("attacked while ranks met", had_ranks)
+
+
+def start_with_token(case, only):
+    """Some of three ranks by hand that have a job token."""
+    token = "".join(case.rng.choices("0123456789abcdef", k=40))
+    run = tiny.Run(THREE, steps=STEPS, save_steps=3, timeout_s=120)
+    launch = tiny.launch(
+        run, case.settings.scratch, case.folder / "out",
+        only=only, variables=(("FME_JOB_TOKEN", token),),
+    )
+    return run, case.start(launch), token
+
+
+def check_secrecy(case, job, token):
+    """The token is in the environment of the ranks and nowhere else."""
+    for pid in job.alive():
+        line = jobs.file_text(f"/proc/{pid}/cmdline")
+        case.expect(token not in line, f"the command line of process {pid} shows the token")
+    for path in sorted(case.folder.rglob("*")):
+        if path.is_file():
+            case.count("files searched")
+            case.expect(token.encode() not in path.read_bytes(), f"{path} holds the token")
+
+
+def crowded(case, kind, references):
+    """100 strangers at once at every port of ranks with a job token, while the last rank is on its
+    way: they change nothing, and nothing shows the token."""
+    run, job, token = start_with_token(case, (0,))
+    wait_for_port(job)
+    relay = sockets.Relay(job.port)
+    strangers = sockets.Strangers(case.rng)
+    case.undo += [strangers.close, relay.close]
+    job.start_rank(1, port=relay.port)
+    # Rank 1 has proved itself and said hello, and listens for the mesh.
+    met = jobs.eventually(
+        jobs.PATIENCE_S, lambda: b"fmemeet1" in relay.recording or job.ended(), 0.02
+    )
+    case.expect(met and not job.ended(), "rank 1 must come to rank 0")
+    speak = {
+        "half handshake": strangers.half_handshake,
+        "replay": lambda connection: connection.sendall(relay.recording),
+        "wrong token": strangers.wrong_token,
+        "no token": strangers.no_token,
+        "garbage": lambda connection: connection.sendall(case.rng.randbytes(100)),
+    }[kind]
+    for port in sockets.listening(job.alive()):
+        case.count("connections", strangers.crowd(port, speak))
+    check_secrecy(case, job, token)
+    job.start_rank(2)
+    job.wait()
+    case.expect_codes(job, (0,), f"with strangers ({kind}):")
+    check_numbers(case, references, run, case.folder / "out")
+    check_secrecy(case, job, token)
+
+
+CROWDS = ("half handshake", "replay", "wrong token", "no token", "garbage")
+
+
+def tokens_differ(case, others):
+    """A rank that has another token, or none: 14 within the limit, and both say why."""
+    run = tiny.Run(HAND, steps=STEPS, save_steps=0, timeout_s=LIMIT_S)
+    pairs = [("FME_JOB_TOKEN", "ab" * 16)], [("FME_JOB_TOKEN", others)] if others else []
+    if case.rng.random() < 0.5:
+        pairs = pairs[::-1]
+    output = case.folder / "out"
+    launches = [
+        tiny.launch(run, case.settings.scratch, output, only=(rank,), variables=tuple(pairs[rank]))
+        for rank in (0, 1)
+    ]
+    zero = case.start(launches[0])
+    one = case.start(dataclasses.replace(launches[1], port=zero.port))
+    for job in (zero, one):
+        job.wait()
+        case.expect_codes(job, (14,))
+        case.expect_words(job, "FME_JOB_TOKEN")
+        case.expect("abab" not in job.text(), "a message shows a token")
 
 
 def other_service(case, kind):
@@ -168,6 +246,10 @@ def run(suite):
         suite.repeat(f"{kind}, by hand", 12, visited, kind, references)
         least = 1 if kind in sockets.WORST else 0
         suite.repeat(f"{kind}, mpirun", 8, visited_mpirun, kind, references, least=least)
+    for kind in CROWDS:
+        suite.repeat(f"100 at once, {kind}", 8, crowded, kind, references)
+    for name, token in (("another", "cd" * 16), ("none", "")):
+        suite.repeat(f"token of one rank {name}", 6, tokens_differ, token)
     for kind in sockets.ANSWERS:
         suite.repeat(f"listener {kind}", 6, other_service, kind)
     for rank in (0, 1):

@@ -1,6 +1,8 @@
 """Strangers: connections to a port from somebody who is no rank of the job."""
 
 import contextlib
+import hashlib
+import hmac
 import os
 import resource
 import socket
@@ -61,6 +63,60 @@ KINDS = {  # kind -> (connections, what each sends, whether it stays)
 }
 WORST = ("many silent", "one byte", "random bytes")  # in every run of the suite, under mpirun too
 
+# At ports that ask for a job token (comm/meet/job_secret.h): 100 at once.
+MAGIC = b"fmetrust"
+NONCE_BYTES = 32
+CHALLENGE_BYTES = len(MAGIC) + NONCE_BYTES
+CROWD = 100
+
+
+def proof(token, challenge, nonce):
+    """What the connecting side answers."""
+    mac = hmac.new(token.encode(), b"c" + challenge[len(MAGIC) :] + nonce, hashlib.sha256)
+    return MAGIC + nonce + mac.digest()
+
+
+def read_all(connection, count):
+    """So many bytes; fewer where the other side is slow or closes."""
+    taken = b""
+    with contextlib.suppress(OSError):
+        while len(taken) < count:
+            more = connection.recv(count - len(taken))
+            if not more:
+                break
+            taken += more
+    return taken
+
+
+class Relay:
+    """Passes on what two ends of a connection say, and keeps what the first one said."""
+
+    def __init__(self, port):
+        self.to_port = port
+        self.listener = Listener(None, self.serve)
+        self.port = self.listener.port
+        self.recording = b""
+
+    def serve(self, connection):
+        """Connects, and copies both ways until one side closes."""
+        other = socket.create_connection(("127.0.0.1", self.to_port))
+        self.listener.taken.append(other)
+        threading.Thread(target=self.copy, args=(connection, other, True), daemon=True).start()
+        threading.Thread(target=self.copy, args=(other, connection, False), daemon=True).start()
+
+    def copy(self, source, target, keep):
+        """One way."""
+        with contextlib.suppress(OSError):
+            while chunk := source.recv(65536):
+                if keep:
+                    self.recording += chunk
+                target.sendall(chunk)
+            target.shutdown(socket.SHUT_WR)
+
+    def close(self):
+        """Both ends are closed."""
+        self.listener.close()
+
 
 class Strangers:
     """Connections that stay until they are closed."""
@@ -68,6 +124,7 @@ class Strangers:
     def __init__(self, rng):
         self.rng = rng
         self.held = []
+        self.patience_s = 1
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -94,6 +151,41 @@ class Strangers:
                 connection.close()
         return taken
 
+    def crowd(self, port, speak):
+        """100 connections at once, each of which speaks; how many were taken."""
+        self.patience_s = 1
+        connections = []
+        for _ in range(CROWD):
+            connection = socket.socket()
+            connection.settimeout(5)
+            with contextlib.suppress(OSError):
+                connection.connect(("127.0.0.1", port))
+            connections.append(connection)
+        self.held += connections
+        taken = 0
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                speak(connection)
+                taken += 1
+        return taken
+
+    def half_handshake(self, connection):
+        """A proof that does not end."""
+        connection.sendall(MAGIC + self.rng.randbytes(self.rng.randint(0, 63)))
+
+    def wrong_token(self, connection):
+        """A whole proof, of another token; without a challenge where no rank accepts yet."""
+        connection.settimeout(self.patience_s)
+        challenge = read_all(connection, CHALLENGE_BYTES)
+        if not challenge:
+            self.patience_s = 0.01
+        token = "".join(self.rng.choices("0123456789abcdef", k=32))
+        connection.sendall(proof(token, challenge, self.rng.randbytes(NONCE_BYTES)))
+
+    def no_token(self, connection):
+        """The hello of a rank without a token."""
+        connection.sendall(b"fmemeet1" + struct.pack("<HHI", 1, 0, 20) + b"1 3 host 1 1.1.1.1 1")
+
     def close(self):
         """They leave."""
         for connection in self.held:
@@ -112,8 +204,9 @@ ANSWERS = {  # of a listener that is no rank
 class Listener:
     """Another service on a port of 127.0.0.1."""
 
-    def __init__(self, answer):
+    def __init__(self, answer, on_connection=None):
         self.answer = answer
+        self.on_connection = on_connection
         self.socket = socket.socket()
         self.socket.bind(("127.0.0.1", 0))
         self.socket.listen(64)
@@ -128,6 +221,8 @@ class Listener:
             while True:
                 connection, _ = self.socket.accept()
                 self.taken.append(connection)
+                if self.on_connection:
+                    self.on_connection(connection)
                 if self.answer is None:
                     continue
                 with contextlib.suppress(OSError):
