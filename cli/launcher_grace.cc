@@ -11,6 +11,7 @@ struct GraceRow {
   double seconds;        // its default
   const char* set_by;    // a variable with another number, or null
   const char* longer;
+  const char* ends = nullptr;  // a variable with the time when the job ends, or null
 };
 
 // mpirun waits as long before it passes SIGTERM on, and as long again before SIGKILL.
@@ -21,7 +22,7 @@ constexpr GraceRow kRows[] = {
     {"torchrun", "TORCHELASTIC_RUN_ID", 30.0, nullptr, "send SIGTERM to the ranks themselves"},
     {"the DeepSpeed launcher", "CROSS_SIZE", 30.0, nullptr, "send SIGTERM to the ranks themselves"},
     {"Slurm", "SLURM_JOB_ID", 30.0, nullptr,
-     "ask for --signal=TERM@N, or say with --grace_s N what KillWait is"},
+     "ask for --signal=TERM@N, or say with --grace_s N what KillWait is", "SLURM_JOB_END_TIME"},
     {"Kubernetes", "KUBERNETES_SERVICE_HOST", 30.0, nullptr,
      "raise terminationGracePeriodSeconds and say so with --grace_s N"},
 };
@@ -54,8 +55,8 @@ std::optional<engine::Grace> launcher_grace(
     const double seconds = set ? static_cast<double>(*set) : row.seconds;
     if (least && least->seconds <= seconds) continue;
     least = {.giver = row.giver, .seconds = seconds, .longer = row.longer};
+    if (row.ends != nullptr) least->ends = number_in(environment(row.ends)).value_or(0);
   }
-  if (least) least->ends = number_in(environment("SLURM_JOB_END_TIME")).value_or(0);
   return least;
 }
 

