@@ -290,6 +290,40 @@ TEST(DeviceCards, AreFoundByAPartOfTheirNameAndByTheirMemory) {
   EXPECT_FALSE(card_with(Bytes(1 << 30)));
 }
 
+// 7 samples on 4 data ranks take the time of 8, and compute 7.
+TEST_F(MemoryFit, APlanShowsHowMicroBatchesAreDealt) {
+  TrainOptions options = small();
+  options.batch = {7, 1, std::nullopt};
+  options.train_steps = 10;
+  const WorldShape world{4, core::ParamSharing::kPrivate};
+  EXPECT_NE(plan_text(options, open_run_model(options), world)
+                .find("\nbatch 7 samples = 1 per micro-batch x 2, 2, 2, 1 on 4 data ranks; "),
+            std::string::npos);
+  const auto shown = [&](std::int64_t train_batch) {
+    options.batch.train_batch = train_batch;
+    return nlohmann::json::parse(plan_json(options, open_run_model(options), world, {.cores = 32}));
+  };
+  const auto seven = shown(7);
+  const auto eight = shown(8);
+  EXPECT_EQ(seven["batch"]["micro_batches_by_data_rank"], (std::vector<int>{2, 2, 2, 1}));
+  EXPECT_FALSE(eight["batch"].contains("micro_batches_by_data_rank"));
+  EXPECT_DOUBLE_EQ(seven["flops_per_step"].get<double>(),
+                   eight["flops_per_step"].get<double>() * 7 / 8);
+  EXPECT_DOUBLE_EQ(seven["time"]["seconds_per_step"].get<double>(),
+                   eight["time"]["seconds_per_step"].get<double>());
+}
+
+// The samples of a step stay: smaller micro-batches are dealt, too.
+TEST_F(MemoryFit, SmallerMicroBatchesOfAnUnevenStepAreDealtUnevenly) {
+  TrainOptions options = small();
+  options.batch = {20, 4, std::nullopt};  // 5 micro-batches on 2 data ranks
+  options.recompute = true;
+  options.zero_stage = 3;
+  const Bytes need = need_of(options, 2);
+  EXPECT_TRUE(holds(ways(options, 2, need - Bytes(1)), "train_micro_batch_size_per_gpu 2 ("))
+      << core::join(ways(options, 2, need - Bytes(1)), "; ");
+}
+
 // Two hosts of 32 cores: flops / (64 cores x what one reaches x 3/4).
 TEST_F(MemoryFit, APlanSaysHowLongARunTakes) {
   TrainOptions options = small();
