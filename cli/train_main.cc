@@ -17,6 +17,7 @@
 #include "cli/terminal.h"
 #include "comm/meet/world.h"
 #include "core/check.h"
+#include "core/step_pace.h"
 #include "core/text.h"
 #include "engine/plan/choose_rows.h"
 #include "engine/plan/device_cards.h"
@@ -39,6 +40,7 @@ using fm::cli::Action;
 using fm::cli::Command;
 using fm::cli::Ending;
 
+constexpr int kEndMs = 5'000;           // of a process that has failed
 constexpr int kRendezvousMs = 120'000;  // or --timeout_s, when that is shorter
 
 // The environment, and below it what the command line says (deepspeed passes --local_rank=N).
@@ -192,6 +194,8 @@ struct Process {
   Ending ending{"fmengine-train"};
   fm::machine::CorePlan cores;
   std::optional<fm::engine::SignalInbox> signals;
+  fm::core::StepPace pace;
+  std::unique_ptr<fm::comm::Communicator> world;  // its end may block: after the others know
 };
 
 // Ranks of one run write into one folder.
@@ -215,6 +219,11 @@ Command count_epochs(const std::vector<std::string>& words, Command command, int
   return counted;
 }
 
+// How long the main thread may stand still now; 0: without a limit.
+std::function<int()> limit_of_stillness(const Process& process, int least_ms) {
+  return [&process, least_ms] { return process.pace.limit_ms(least_ms); };
+}
+
 std::unique_ptr<fm::comm::Communicator> meet(const Command& command,
                                              const fm::comm::LaunchInfo& launch, Process& process) {
   try {
@@ -225,8 +234,11 @@ std::unique_ptr<fm::comm::Communicator> meet(const Command& command,
                  .host_cpus = process.cores.host_cpus,
                  .job = name_of_job(command.options.output_dir),
                  .on_connected = [&] { process.ending.set_speaks(launch.world_rank == 0); },
+                 .hang_ms = command.options.hang_ms,
+                 .still_limit_ms = limit_of_stillness(process, command.options.hang_ms),
                  .on_peer_lost =
                      [&process](const fm::comm::PeerLoss& loss) {
+                       process.ending.limit_end(loss.exit_code);
                        process.signals->end_if_asked();
                        std::_Exit(process.ending.follow(loss));
                      }});
@@ -245,8 +257,10 @@ int train(const std::vector<std::string>& words, Command command,
   });
   Ending& ending = process.ending;
   print_warnings(launch);
+  ending.set_end_ms(kEndMs);
   ending.set_shut_down(fm::comm::shut_down_with_error);
-  const std::unique_ptr<fm::comm::Communicator> world = meet(command, launch, process);
+  process.world = meet(command, launch, process);
+  const auto& world = process.world;
   process.signals->begin_run();
   fm::machine::check_stacks(fm::machine::stacks_here());
   const fm::cli::RunDevice computes =
@@ -269,6 +283,8 @@ int train(const std::vector<std::string>& words, Command command,
       .computes = {computes.device.get(), computes.link},
       .peak_flops = computes.peak_flops,
       .signals = &*process.signals,
+      .pace = &process.pace,
+      .on_error = [&ending] { ending.fail_now(); },
       .memory = computes.memory};
   if (command.counts_epochs) {
     command = count_epochs(words, command, launch.world_size, *fm::engine::ranks_of_host(*world),

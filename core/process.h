@@ -1,9 +1,17 @@
-// What this process asks of its system: the name of the host, and libraries on demand.
+// What this process asks of its system: the name of the host, libraries on demand, and to end.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace fm::core {
+
+// A line on stderr, without the newline. Gives up when nobody has read for `wait_ms`: a pipe that
+// is full, a terminal that is held. One write, so that lines of several processes do not mix.
+void print_error_line(std::string_view line, int wait_ms);
+
+// Ends this process with `exit_code` after `delay_ms`, whatever its other threads wait for.
+void end_process_in(int delay_ms, int exit_code) noexcept;
 
 // gethostname(2); "?" where the system does not tell.
 std::string host_name();

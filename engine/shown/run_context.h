@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/step_pace.h"
 #include "engine/state/run_identity.h"
 #include "engine/step/rank_device.h"
 #include "machine/limits.h"
@@ -24,6 +25,10 @@ struct RunContext {
   RankDevice computes = {};        // of options.device
   double peak_flops = 0.0;         // per second, of all devices' data sheets; 0: not known
   SignalInbox* signals = nullptr;  // null: signals act as the system does
+  core::StepPace* pace = nullptr;  // told of steps, for the watch; may be null
+  // Told of an error of this rank while everything still stands: what is destroyed on its way to
+  // the caller may block. May be null.
+  std::function<void()> on_error = nullptr;
   std::vector<machine::MemoryLimit> memory =
       {};  // of this rank's host; empty: whatever is asked for
   // Absent: asked of the libraries of this process.
