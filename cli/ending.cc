@@ -7,11 +7,14 @@
 #include <new>
 
 #include "core/check.h"
+#include "core/process.h"
 
 namespace fm::cli {
 namespace {
 
 using core::ExitCode;
+
+constexpr int kReadMs = 1'000;  // for somebody to read the last line
 
 std::string too_little_memory(const std::string& program) {
   return program == "fmengine-train"
@@ -57,6 +60,14 @@ std::string error_file_json(const std::string& message, long long epoch_seconds)
 int Ending::run(const std::function<int()>& body) {
   try {
     return body();
+  } catch (...) {
+    return fail_now();
+  }
+}
+
+int Ending::fail_now() {
+  try {
+    throw;
   } catch (const core::UserError& error) {
     return fail(static_cast<int>(error.code()), error.what(), Said::kOnce);
   } catch (const core::Error& error) {
@@ -73,7 +84,12 @@ int Ending::end_by(const core::MachineError& error) {
   return fail(static_cast<int>(error.code()), error.what(), Said::kByEverybody);
 }
 
+void Ending::limit_end(int exit_code) {
+  if (end_ms_ > 0 && !limited_.exchange(true)) core::end_process_in(end_ms_, exit_code);
+}
+
 int Ending::follow(const comm::PeerLoss& loss) {
+  limit_end(loss.exit_code);
   // Code 25 may be an error of the user, found by all, or of one rank, which has said so itself.
   const bool once = loss.exit_code == static_cast<int>(ExitCode::kConfigError) ||
                     loss.exit_code == static_cast<int>(ExitCode::kDataError) ||
@@ -91,6 +107,7 @@ std::string Ending::line_of(int world_rank, const std::string& message) const {
 }
 
 int Ending::fail(int exit_code, const std::string& message, Said said) {
+  limit_end(exit_code);
   announce(line_of(world_rank_, message), message, said);
   if (shut_down_) shut_down_(exit_code, message);
   return exit_code;
@@ -101,8 +118,7 @@ void Ending::announce(const std::string& line, const std::string& message, Said 
   if (announced_) return;
   announced_ = true;
   if (speaks_ || said == Said::kByEverybody) {
-    std::fprintf(stderr, "%s\n", line.c_str());
-    std::fflush(stderr);
+    core::print_error_line(line, kReadMs);
   }
   write_error_file(message);
 }

@@ -21,6 +21,9 @@ std::string error_file_json(const std::string& message, long long epoch_seconds)
 // fit the memory) are printed once: by the rank that speaks, whether the error is its own or
 // another rank reported it. Every rank prints errors of a machine.
 //
+// A death never waits: other ranks are told first, a line that nobody reads is left out, and the
+// process ends in any case within a limit of its own.
+//
 // Invariant: a process announces one failure, the first: one line at most, one error file.
 // Thread:    run() belongs to the main thread; end_by() and follow() may be called by any thread.
 // Lifetime:  outlives the communicators whose watch calls follow().
@@ -32,6 +35,8 @@ class Ending {
   void set_world_rank(int world_rank) { world_rank_ = world_rank; }
   // Whether this rank speaks for errors of the user, once the ranks have met.
   void set_speaks(bool speaks) { speaks_ = speaks; }
+  // Limits the end of this process; 0: it may take for ever.
+  void set_end_ms(int end_ms) { end_ms_ = end_ms; }
   // Called with (exit code, message) when this rank stops because of an error.
   void set_shut_down(std::function<void(int, const std::string&)> shut_down) {
     shut_down_ = std::move(shut_down);
@@ -40,6 +45,11 @@ class Ending {
   // Runs `body` and turns what it throws into an exit code: core::Error its own, std::bad_alloc
   // 25, anything else 1.
   int run(const std::function<int()>& body);
+  // What the exception that is handled now means: announced and told to the other ranks, and the
+  // exit code. For whoever stands deeper than run(), before what would block is destroyed.
+  int fail_now();
+  // From now on this process lives for end_ms at most, whatever its end waits for.
+  void limit_end(int exit_code);
 
   // This rank fails on a thread of its own: prints why, tells other ranks, and returns the exit
   // code for this process, which the caller ends at once.
@@ -58,7 +68,9 @@ class Ending {
 
   const std::string program_;
   int world_rank_ = 0;
+  int end_ms_ = 0;
   std::atomic<bool> speaks_{true};
+  std::atomic<bool> limited_{false};
   std::mutex mutex_;  // one announcement is whole before the process may end
   bool announced_ = false;
   std::function<void(int, const std::string&)> shut_down_;

@@ -21,6 +21,7 @@
 #include "comm/meet/world.h"
 #include "core/check.h"
 #include "core/process.h"
+#include "core/step_pace.h"
 #include "core/text.h"
 #include "engine/plan/choose_rows.h"
 #include "engine/plan/device_cards.h"
@@ -44,6 +45,7 @@ using fm::cli::Action;
 using fm::cli::Command;
 using fm::cli::Ending;
 
+constexpr int kEndMs = 5'000;           // of a process that has failed
 constexpr int kRendezvousMs = 120'000;  // or --timeout_s, when that is shorter
 
 // The environment, and below it what the command line says (deepspeed passes --local_rank=N).
@@ -198,11 +200,12 @@ struct Process {
   fm::machine::CorePlan cores;
   std::optional<fm::engine::SignalInbox> signals;
   fm::checkpoint::OutputFence fence;
+  fm::core::StepPace pace;
+  std::unique_ptr<fm::comm::Communicator> world;  // its end may block: after the others know
 };
 
 // A rank that wakes up behind a newer run ends because of that, whoever else has ended meanwhile.
 fm::comm::PeerLoss in_its_words(const fm::checkpoint::OutputFence& fence, fm::comm::PeerLoss loss) {
-  alarm(5);  // a folder that does not answer keeps nobody
   const std::string newer = fence.problem();
   if (newer.empty()) return loss;
   return {.world_rank = loss.world_rank,
@@ -231,6 +234,11 @@ Command count_epochs(const std::vector<std::string>& words, Command command, int
   return counted;
 }
 
+// How long the main thread may stand still now; 0: without a limit.
+std::function<int()> limit_of_stillness(const Process& process, int least_ms) {
+  return [&process, least_ms] { return process.pace.limit_ms(least_ms); };
+}
+
 std::unique_ptr<fm::comm::Communicator> meet(const Command& command,
                                              const fm::comm::LaunchInfo& launch, Process& process) {
   try {
@@ -242,8 +250,11 @@ std::unique_ptr<fm::comm::Communicator> meet(const Command& command,
                  .job = name_of_job(command.options.output_dir),
                  .interfaces = command.options.interfaces,
                  .on_connected = [&] { process.ending.set_speaks(launch.world_rank == 0); },
+                 .hang_ms = command.options.hang_ms,
+                 .still_limit_ms = limit_of_stillness(process, command.options.hang_ms),
                  .on_peer_lost =
                      [&process](const fm::comm::PeerLoss& loss) {
+                       process.ending.limit_end(loss.exit_code);
                        process.signals->end_if_asked();
                        std::_Exit(process.ending.follow(in_its_words(process.fence, loss)));
                      }});
@@ -262,8 +273,10 @@ int train(const std::vector<std::string>& words, Command command,
   });
   Ending& ending = process.ending;
   print_warnings(launch);
+  ending.set_end_ms(kEndMs);
   ending.set_shut_down(fm::comm::shut_down_with_error);
-  const std::unique_ptr<fm::comm::Communicator> world = meet(command, launch, process);
+  process.world = meet(command, launch, process);
+  const auto& world = process.world;
   process.signals->begin_run();
   fm::machine::check_stacks(fm::machine::stacks_here());
   const fm::cli::RunDevice computes =
@@ -289,6 +302,8 @@ int train(const std::vector<std::string>& words, Command command,
       .signals = &*process.signals,
       .grace = fm::cli::launcher_grace(fm::comm::process_environment(), command.options.grace_s),
       .fence = process.fence,
+      .pace = &process.pace,
+      .on_error = [&ending] { ending.fail_now(); },
       .memory = computes.memory};
   if (command.counts_epochs) {
     command = count_epochs(words, command, launch.world_size, *fm::engine::ranks_of_host(*world),

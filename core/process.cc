@@ -1,11 +1,18 @@
 #include "core/process.h"
 
 #include <dlfcn.h>
+#include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <string>
+#include <system_error>
+#include <thread>
 
 #include "core/check.h"
 
@@ -17,6 +24,38 @@ Environment process_environment() {
     if (value == nullptr) return std::nullopt;
     return value;
   };
+}
+
+void print_error_line(std::string_view line, int wait_ms) {
+  constexpr std::size_t kNeverBlocks = 4096;  // bytes, into a pipe that poll() calls writable
+  const std::string text = std::string(line) + "\n";
+  std::string_view left = text;
+  while (!left.empty()) {
+    pollfd entry{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+    const int ready = poll(&entry, 1, wait_ms);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return;
+    const std::string_view chunk = left.substr(0, kNeverBlocks);
+    const ssize_t written = write(STDERR_FILENO, chunk.data(), chunk.size());
+    if (written <= 0 && errno != EINTR) return;  // closed
+    left.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));
+  }
+}
+
+void end_process_in(int delay_ms, int exit_code) noexcept {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    std::thread([=] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
+      _exit(exit_code);
+    }).detach();
+  } catch (const std::system_error&) {  // no thread is left: by SIGALRM, with its code
+    alarm(static_cast<unsigned>(delay_ms / 1'000 + 1));
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 std::string host_name() {

@@ -1,16 +1,24 @@
-// What this process asks of its system: its environment, the name of the host, and libraries on
-// demand.
+// What this process asks of its system: its environment, the name of the host, libraries on
+// demand, and to end.
 #pragma once
 
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace fm::core {
 
 // The value of a variable, where it is set.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 Environment process_environment();
+
+// A line on stderr, without the newline. Gives up when nobody has read for `wait_ms`: a pipe that
+// is full, a terminal that is held. One write, so that lines of several processes do not mix.
+void print_error_line(std::string_view line, int wait_ms);
+
+// Ends this process with `exit_code` after `delay_ms`, whatever its other threads wait for.
+void end_process_in(int delay_ms, int exit_code) noexcept;
 
 // gethostname(2); "?" where the system does not tell.
 std::string host_name();

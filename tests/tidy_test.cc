@@ -123,7 +123,7 @@ const Limits kLimits = {
                        "text/jinja/work_limit.h", "core/files/cut_guard.cc",
                        "device/cuda/cuda_queue.cc"},
     // The faults `exit` and `kill`; a lost peer, while main waits inside a library.
-    .may_end_process = {"core/fault.cc", "comm/meet/world.cc"},
+    .may_end_process = {"core/fault.cc", "core/process.cc", "comm/meet/world.cc"},
     .know_no_family = {"checkpoint", "cli", "comm", "core", "engine", "kernels", "machine",
                        "observe", "offload", "optim", "pipeline", "text/chat", "text/data",
                        "text/jinja", "text/prepare", "zero"},

@@ -78,6 +78,7 @@ void read_layout(const FlagValues& flags, engine::TrainOptions& options) {
   options.device.shared = flags.flag("share_device");
   constexpr std::int64_t kMostSeconds = std::numeric_limits<int>::max() / 1000;
   options.timeout_ms = static_cast<int>(flags.integer("timeout_s", 1, kMostSeconds) * 1000);
+  options.hang_ms = static_cast<int>(flags.integer("hang_s", 0, kMostSeconds) * 1000);
 }
 
 void check_attention(const FlagValues& flags) {

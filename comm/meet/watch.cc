@@ -1,7 +1,9 @@
 #include "comm/meet/watch.h"
 
+#include <linux/sockios.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -39,7 +41,8 @@ std::string lost_message(const Member& member) {
 }
 
 // All ranks may have met the error; this rank was the first to report it.
-std::string stopped_message(const Member& member, int exit_code, const std::string& text) {
+std::string stopped_by_itself_message(const Member& member, int exit_code,
+                                      const std::string& text) {
   return core::concat("fmengine: ", name_of(member), " reports exit code ", exit_code, ": ", text);
 }
 
@@ -71,7 +74,10 @@ std::optional<Watch::Notice> Watch::decode(std::string& bytes) {
 Watch::Watch(WatchOptions options, std::vector<Socket> sockets)
     : options_(std::move(options)),
       calls_(options_.calls, options_.limit_ms),
-      wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      awake_(*options_.clock),
+      pid_space_(pid_space_here()),
+      beats_(options_.roster.size()) {
   for (std::size_t i = 0; i < sockets.size(); ++i) {
     if (!sockets[i].open()) continue;
     const int world_rank = static_cast<int>(i);
@@ -82,6 +88,7 @@ Watch::Watch(WatchOptions options, std::vector<Socket> sockets)
   FM_MACHINE_CHECK(wakeup_.open(), ExitCode::kRendezvousFailed,
                    "the watch needs a file descriptor; raise `ulimit -n` (", std::strerror(errno),
                    ")");
+  send_beat(0);  // before anything can stop this process, so that the others know it
   thread_ = start_quiet_thread([this] { run(); });
 }
 
@@ -137,18 +144,21 @@ void Watch::settle(State state) {
   settled_.notify_all();
 }
 
+bool Watch::watching() const {
+  const std::lock_guard lock(mutex_);
+  return state_ == State::kWatching && !quit_requested_;
+}
+
 void Watch::run() {
-  const auto watching = [this] {
-    const std::lock_guard lock(mutex_);
-    return state_ == State::kWatching && !quit_requested_;
-  };
   while (watching()) {
     wait_for_events();
     for (Connection& connection : connections_) {
+      if (connection.socket.open()) flush(connection);
       if (connection.socket.open() && watching()) receive_from(connection);
     }
     if (watching()) handle_requests();
     if (watching()) check_calls();
+    if (watching() && awake_.due()) tick();
   }
   for (Connection& connection : connections_) connection.socket.close();
 }
@@ -156,11 +166,14 @@ void Watch::run() {
 void Watch::wait_for_events() {
   std::vector<pollfd> entries{{.fd = wakeup_.fd(), .events = POLLIN, .revents = 0}};
   for (const Connection& connection : connections_) {
-    if (connection.socket.open()) {
-      entries.push_back({.fd = connection.socket.fd(), .events = POLLIN, .revents = 0});
-    }
+    if (!connection.socket.open()) continue;
+    const int events = connection.unsent.empty() ? POLLIN : POLLIN | POLLOUT;
+    entries.push_back(
+        {.fd = connection.socket.fd(), .events = static_cast<short>(events), .revents = 0});
   }
-  poll(entries.data(), entries.size(), calls_.left_ms());
+  const int tick_ms = awake_.left_ms(options_.longest_sleep_ms);
+  const int calls_ms = calls_.left_ms();
+  poll(entries.data(), entries.size(), calls_ms < 0 ? tick_ms : std::min(calls_ms, tick_ms));
   eventfd_t rings = 0;
   eventfd_read(wakeup_.fd(), &rings);
 }
@@ -187,6 +200,7 @@ void Watch::handle_requests() {
 void Watch::receive_from(Connection& connection) {
   std::array<char, 512> chunk{};
   bool ended = false;
+  bool cut = false;
   while (true) {
     const ssize_t got = recv(connection.socket.fd(), chunk.data(), chunk.size(), 0);
     if (got > 0) {
@@ -195,6 +209,7 @@ void Watch::receive_from(Connection& connection) {
     }
     if (got < 0 && errno == EINTR) continue;
     ended = got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+    cut = got < 0 && (errno == ETIMEDOUT || errno == EHOSTUNREACH || errno == ENETUNREACH);
     break;
   }
   while (const auto frame = decode(connection.bytes)) {
@@ -202,9 +217,14 @@ void Watch::receive_from(Connection& connection) {
     const std::lock_guard lock(mutex_);
     if (state_ != State::kWatching) return;
   }
-  if (!ended) return;
+  if (ended) end_of(connection, cut);
+}
+
+void Watch::end_of(Connection& connection, bool cut) {
   connection.socket.close();
-  if (!connection.left) lose({NoticeKind::kLost, connection.world_rank, kLostCode, ""});
+  if (connection.left) return;
+  if (cut) return cut_off(connection);
+  lose({NoticeKind::kLost, connection.world_rank, kLostCode, ""});
 }
 
 void Watch::handle(Connection& connection, const Notice& frame) {
@@ -218,7 +238,9 @@ void Watch::handle(Connection& connection, const Notice& frame) {
       return release_when_all_left();
     }
     case NoticeKind::kReleased: return settle(State::kReleased);
+    case NoticeKind::kBeat: return take_beat(connection, frame.text);
     case NoticeKind::kStopped:
+    case NoticeKind::kVerdict:
     case NoticeKind::kLost: break;
   }
   const bool known =
@@ -236,22 +258,155 @@ void Watch::release_when_all_left() {
 
 void Watch::send_to_all(const Notice& frame, int except_rank) {
   const std::string bytes = encode(frame);
-  for (const Connection& connection : connections_) {
+  for (Connection& connection : connections_) {
     if (!connection.socket.open() || connection.world_rank == except_rank) continue;
-    // A failure means that this peer is gone as well.
-    send_fully(connection.socket, std::as_bytes(std::span(bytes)), Deadline(kDeliveryMs));
+    connection.unsent += bytes;
+    flush(connection);
   }
+}
+
+// As much as the socket takes now. A failure means that this peer is gone as well.
+void Watch::flush(Connection& connection) {
+  std::string& bytes = connection.unsent;
+  while (!bytes.empty()) {
+    const ssize_t sent = send(connection.socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent > 0) {
+      bytes.erase(0, static_cast<std::size_t>(sent));
+    } else if (errno != EINTR) {
+      if (errno != EAGAIN && errno != EWOULDBLOCK) bytes.clear();
+      return;
+    }
+  }
+}
+
+void Watch::tick() {
+  const int awake_ms = awake_.take_ms();
+  for (Connection& connection : connections_) {
+    if (!connection.socket.open() || !connection.heard || connection.left) continue;
+    connection.silent_ms += awake_ms;
+    judge(connection);
+    if (!watching()) return;
+  }
+  if (!self_left_ || options_.world_rank == 0) send_beat(awake_ms);
+  if (options_.world_rank == 0) judge_hang();
+}
+
+// Nothing follows "leaving": rank 0 must have read all when it closes, as a socket that closes with
+// unread bytes discards what it has sent.
+void Watch::send_beat(int awake_ms) {
+  Beat beat;
+  if (options_.whereabouts && options_.still_limit_ms) {
+    beat = still_.observe(options_.whereabouts(), awake_ms);
+    beat.limit_ms = options_.still_limit_ms();
+  }
+  beat.pid_space = pid_space_;
+  const int own = options_.world_rank;
+  for (Connection& connection : connections_) {
+    // A peer that takes nothing hears no further beat until it does.
+    if (!connection.socket.open() || !connection.unsent.empty()) continue;
+    connection.unsent = encode({NoticeKind::kBeat, own, 0, comm::encode(beat)});
+    flush(connection);
+  }
+  beats_[static_cast<std::size_t>(own)] = std::move(beat);
+}
+
+void Watch::take_beat(Connection& connection, const std::string& text) {
+  std::optional<Beat> beat = beat_of(text);
+  if (!beat) return lose({NoticeKind::kLost, connection.world_rank, kLostCode, ""});
+  beats_[static_cast<std::size_t>(connection.world_rank)] = std::move(*beat);
+  connection.heard = true;
+  connection.silent_ms = 0;
+  if (std::exchange(connection.named, false) && options_.notify) {
+    options_.notify(core::concat("fmengine: ", name_of(member(connection.world_rank)), " goes on"));
+  }
+}
+
+PeerState Watch::state_of(const Connection& connection) const {
+  const Member& peer = member(connection.world_rank);
+  if (options_.state_of) return options_.state_of(peer);
+  const std::uint64_t space = beats_[static_cast<std::size_t>(connection.world_rank)].pid_space;
+  const bool here = space != 0 && space == pid_space_;
+  if (here && process_state(peer.pid) == 'T') return PeerState::kStopped;
+  // The last beat was sent a second ago: a host that works has acknowledged it.
+  int unanswered = 0;
+  const bool known = ioctl(connection.socket.fd(), SIOCOUTQ, &unanswered) == 0;
+  if (known && unanswered > 0) return PeerState::kHostSilent;
+  return here ? PeerState::kAlive : PeerState::kHostAnswers;
+}
+
+void Watch::judge(Connection& connection) {
+  if (connection.silent_ms < kLookMs) return;
+  const PeerState state = state_of(connection);
+  switch (judge_silence(connection.silent_ms, state, options_.stop_ms)) {
+    case Finding::kNothing: return;
+    case Finding::kName: return name(connection, state);
+    case Finding::kCutOff: return cut_off(connection);
+    case Finding::kStopped: break;
+  }
+  const int rank = connection.world_rank;
+  pronounce(rank, ExitCode::kHang,
+            stopped_message(member(rank), state, connection.silent_ms,
+                            beats_[static_cast<std::size_t>(rank)].text));
+}
+
+// Once until it goes on, and of rank 0 only by the lowest other rank of each host.
+void Watch::name(Connection& connection, PeerState state) {
+  if (std::exchange(connection.named, true)) return;
+  const std::string& host = member(options_.world_rank).host;
+  const auto speaker = std::ranges::find_if(
+      options_.roster, [&](const Member& one) { return one.world_rank > 0 && one.host == host; });
+  const bool speaks = options_.world_rank == 0 || speaker->world_rank == options_.world_rank;
+  if (!speaks || !options_.notify) return;
+  options_.notify(notice_message(member(connection.world_rank), state, connection.silent_ms));
+}
+
+void Watch::judge_hang() {
+  std::vector<bool> fresh(beats_.size(), true);
+  for (const Connection& connection : connections_) {
+    fresh[static_cast<std::size_t>(connection.world_rank)] =
+        connection.heard && connection.silent_ms < kLookMs;
+  }
+  const std::optional<int> hangs = hanging_rank(beats_, fresh);
+  if (!hangs) return;
+  pronounce(*hangs, ExitCode::kHang, hang_message(options_.roster, *hangs, beats_));
+}
+
+// All ranks behind the same cut at once.
+void Watch::cut_off(const Connection& connection) {
+  Roster lost;
+  int silent_ms = connection.silent_ms;
+  for (const Connection& other : connections_) {
+    const bool same = &other == &connection ||
+                      (other.socket.open() && !other.left && other.silent_ms >= kNameMs &&
+                       state_of(other) == PeerState::kHostSilent);
+    if (!same) continue;
+    lost.push_back(member(other.world_rank));
+    silent_ms = std::max(silent_ms, other.silent_ms);
+  }
+  pronounce(connection.world_rank, ExitCode::kPeerLost, cut_off_message(lost, silent_ms));
+}
+
+// This rank says it to all; a rank above 0 reaches only rank 0, of which it speaks.
+void Watch::pronounce(int world_rank, ExitCode code, const std::string& line) {
+  lose({NoticeKind::kVerdict, world_rank, static_cast<int>(code), line});
 }
 
 void Watch::lose(const Notice& cause) {
   const Member& who = member(cause.world_rank);
-  const PeerLoss loss{.world_rank = cause.world_rank,
-                      .exit_code = cause.exit_code,
-                      .message = cause.kind == NoticeKind::kStopped
-                                     ? stopped_message(who, cause.exit_code, cause.text)
-                                     : lost_message(who),
-                      .reason = cause.text};
-  if (options_.world_rank == 0) send_to_all(cause, cause.world_rank);
+  PeerLoss loss{.world_rank = cause.world_rank,
+                .exit_code = cause.exit_code,
+                .message = cause.text,
+                .reason = cause.kind == NoticeKind::kStopped ? cause.text : ""};
+  if (cause.kind == NoticeKind::kStopped) {
+    loss.message = stopped_by_itself_message(who, cause.exit_code, cause.text);
+  } else if (cause.kind == NoticeKind::kLost) {
+    loss.message = lost_message(who);
+  }
+  if (options_.world_rank == 0) {
+    const bool lives = cause.kind == NoticeKind::kVerdict;  // and must hear what it is accused of
+    send_to_all(cause, lives ? 0 : cause.world_rank);
+    drain();
+  }
   report_loss(loss);
 }
 
@@ -280,7 +435,7 @@ void Watch::check_calls() {
                .message = "fmengine: " + text});
 }
 
-// Reads until the peers have closed: a socket closed with unread data would discard what was sent.
+// A socket closed with unread data would discard what was sent.
 void Watch::drain() {
   const Deadline deadline(kDeliveryMs);
   for (const Connection& connection : connections_) {
@@ -288,6 +443,7 @@ void Watch::drain() {
   }
   std::array<std::byte, 64> ignored{};
   for (const Connection& connection : connections_) {
+    if (connection.silent_ms >= kLookMs) continue;  // it reads nothing
     while (connection.socket.open() && receive_fully(connection.socket, ignored, deadline)) {
     }
   }

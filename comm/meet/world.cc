@@ -27,6 +27,9 @@ namespace {
 
 using core::ExitCode;
 
+constexpr int kEndMs = 5'000;   // limit of the end of a process
+constexpr int kReadMs = 1'000;  // for somebody to read its last line
+
 // A process is a member of at most one world, as MPI_Init allows only one. The membership begins in
 // connect() and ends in shut_down(); an exception may destroy the communicator in between.
 //
@@ -43,14 +46,22 @@ Membership& membership() {
   return only;
 }
 
+// On the thread of the watch, which waits for nobody.
+void notify(const std::string& line) { core::print_error_line(line, 0); }
+
 void begin_watch(const LaunchInfo& launch, const ConnectOptions& options, const Roster& roster,
                  std::vector<Socket> sockets, std::shared_ptr<const CallMark> calls = nullptr) {
-  membership().watch = std::make_unique<Watch>(WatchOptions{.world_rank = launch.world_rank,
-                                                            .roster = roster,
-                                                            .limit_ms = options.timeout_ms,
-                                                            .calls = std::move(calls),
-                                                            .on_peer_lost = options.on_peer_lost},
-                                               std::move(sockets));
+  membership().watch =
+      std::make_unique<Watch>(WatchOptions{.world_rank = launch.world_rank,
+                                           .roster = roster,
+                                           .limit_ms = options.timeout_ms,
+                                           .calls = std::move(calls),
+                                           .on_peer_lost = options.on_peer_lost,
+                                           .stop_ms = options.hang_ms,
+                                           .whereabouts = options.whereabouts,
+                                           .still_limit_ms = options.still_limit_ms,
+                                           .notify = notify},
+                              std::move(sockets));
   if (options.on_connected) options.on_connected();
 }
 
@@ -205,9 +216,8 @@ void check_same_choice(bool shared_memory, Communicator& wire) {
 }  // namespace
 
 void print_and_exit(const PeerLoss& loss) {
-  const std::string line = loss.message + "\n";
-  // One write, so that lines of several ranks do not mix; a closed stderr changes nothing.
-  if (write(STDERR_FILENO, line.data(), line.size()) < 0) _exit(loss.exit_code);
+  core::end_process_in(kEndMs, loss.exit_code);
+  core::print_error_line(loss.message, kReadMs);
   _exit(loss.exit_code);
 }
 

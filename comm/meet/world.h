@@ -10,6 +10,7 @@
 
 #include "comm/communicator.h"
 #include "comm/meet/launch_info.h"
+#include "comm/meet/whereabouts.h"
 #include "comm/roster.h"
 #include "comm/waiting.h"
 
@@ -28,6 +29,11 @@ struct ConnectOptions {
   std::string interfaces = {};  // of which ranks use the first that is there; "": FME_INTERFACE
   // Called as soon as shut_down_with_error() reaches the other ranks.
   std::function<void()> on_connected = nullptr;
+  int hang_ms = 10'000;  // how long a rank may be stopped; 0: for ever
+  // Where the main thread is, and for how long it may stay there (0: without a limit); asked each
+  // second by the thread of the watch. Without both no rank is ever said to hang.
+  std::function<Whereabouts()> whereabouts = nullptr;
+  std::function<int()> still_limit_ms = nullptr;
   OnPeerLost on_peer_lost = print_and_exit;
   const Clock* clock = &kSystemClock;  // of timeout_ms of a wait for a peer
 };
@@ -35,7 +41,8 @@ struct ConnectOptions {
 // Joins the world: by MPI, or by comm/meet/rendezvous.h at MASTER_ADDR and MASTER_PORT; once per
 // process. Throws MachineError (14) naming the missing ranks, or 20 naming a rank that ended
 // meanwhile. Also starts the watch, which calls on_peer_lost: when the process of another rank ends
-// without shut_down(), with that rank (rank, host, pid) and exit code 20; when a rank called
+// without shut_down(), with that rank (rank, host, pid) and exit code 20; when a rank is cut off
+// (20), stopped or hangs (21), see comm/meet/pulse.h; when a rank called
 // shut_down_with_error(), with its code and message; when a library does not return from the
 // rendezvous, with exit code 14.
 std::unique_ptr<Communicator> connect(const LaunchInfo& launch, const ConnectOptions& options);

@@ -86,9 +86,15 @@ class Trainer {
 
   // `lock` of rank 0, null elsewhere.
   int run(checkpoint::OutputLock* lock) {
-    const int code = run_to_the_end(lock);
-    runtime_.settle();
-    return code;
+    try {
+      const int code = run_to_the_end(lock);
+      runtime_.settle();
+      return code;
+    } catch (...) {
+      if (context_.on_error) context_.on_error();
+      core::fault({"teardown", state_.world.rank(), next_step()});
+      throw;
+    }
   }
 
  private:
@@ -299,6 +305,7 @@ class Trainer {
       if (last->result.skipped) load_rows(first);  // to explain it took other rows
     }
     step.request = speculative_.next_request(progress_);
+    const core::PacedStep paced(context_.pace);
     step.result = runtime_.train_step(stream_, step.request);
   }
 

@@ -8,6 +8,7 @@
 
 #include "checkpoint/output_fence.h"
 #include "engine/shown/grace.h"
+#include "core/step_pace.h"
 #include "engine/state/run_identity.h"
 #include "engine/step/rank_device.h"
 #include "machine/limits.h"
@@ -28,6 +29,10 @@ struct RunContext {
   SignalInbox* signals = nullptr;  // null: signals act as the system does
   std::optional<Grace> grace = std::nullopt;  // absent: nothing ends a save behind SIGTERM
   checkpoint::OutputFence fence = {};         // armed when rank 0 holds the output directory
+  core::StepPace* pace = nullptr;  // told of steps, for the watch; may be null
+  // Told of an error of this rank while everything still stands: what is destroyed on its way to
+  // the caller may block. May be null.
+  std::function<void()> on_error = nullptr;
   std::vector<machine::MemoryLimit> memory =
       {};  // of this rank's host; empty: whatever is asked for
   // Absent: asked of the libraries of this process.

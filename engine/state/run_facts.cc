@@ -271,7 +271,8 @@ Facts course_facts(const TrainOptions& o) {
           fact("--dump_gradients given", !o.dump_gradients.empty(), kRanksAgree),
           fact("--trace given", !o.trace.empty(), kRanksAgree),
           fact("--trace_steps", {o.trace_steps.first, o.trace_steps.last}, kRanksAgree),
-          fact("--timeout_s", o.timeout_ms / 1000, kRanksAgree)};
+          fact("--timeout_s", o.timeout_ms / 1000, kRanksAgree),
+          fact("--hang_s", o.hang_ms / 1000, kRanksAgree)};
 }
 
 }  // namespace

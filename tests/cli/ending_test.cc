@@ -1,7 +1,10 @@
 // How a program ends.
 #include "cli/ending.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -169,6 +172,71 @@ TEST(Ending, TwoFailuresAtOnceLeaveOneWholeErrorFile) {
   unsetenv("TORCHELASTIC_ERROR_FILE");
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 200);
+}
+
+// The exit code of a process that fails as `body` says, its stderr a pipe that is full.
+int code_of(const std::function<void(Ending&)>& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    int ends[2] = {};
+    if (pipe(ends) != 0 || dup2(ends[1], STDERR_FILENO) < 0) _exit(99);
+    fcntl(STDERR_FILENO, F_SETFL, O_NONBLOCK);
+    const std::string page(4096, 'x');
+    while (write(STDERR_FILENO, page.data(), page.size()) > 0) {
+    }
+    fcntl(STDERR_FILENO, F_SETFL, 0);
+    Ending ending("prog");
+    ending.set_end_ms(2'000);
+    body(ending);
+    _exit(98);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+[[noreturn]] void block_for_ever() {
+  while (true) pause();
+}
+
+int fail_with_storage() {
+  throw core::MachineError(core::ExitCode::kStorageFailed, "the disk is full");
+}
+
+TEST(Ending, ALineThatNobodyReadsKeepsNobody) {
+  EXPECT_EQ(code_of([](Ending& ending) { _exit(ending.run(fail_with_storage) + 100); }), 126);
+}
+
+TEST(Ending, ATeardownThatBlocksIsCutShortWithTheCodeOfTheFailure) {
+  EXPECT_EQ(code_of([](Ending& ending) {
+              ending.run([&]() -> int {
+                try {
+                  fail_with_storage();
+                } catch (...) {
+                  ending.fail_now();
+                  block_for_ever();
+                }
+                return 0;
+              });
+            }),
+            26);
+}
+
+TEST(Ending, OtherRanksThatCannotBeToldKeepNobody) {
+  EXPECT_EQ(code_of([](Ending& ending) {
+              ending.set_shut_down([](int, const std::string&) { block_for_ever(); });
+              ending.run(fail_with_storage);
+            }),
+            26);
+}
+
+// As another rank's failure meets one that cannot end.
+TEST(Ending, AnEndAsAnotherRankIsLimitedToo) {
+  EXPECT_EQ(code_of([](Ending& ending) {
+              ending.follow({.world_rank = 1, .exit_code = 20, .message = "rank 1 ended"});
+              block_for_ever();
+            }),
+            20);
 }
 
 }  // namespace

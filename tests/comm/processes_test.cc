@@ -226,6 +226,55 @@ TEST_P(Ended, AWaitPastItsLimitNamesThePeerAndTheVerb) {
   EXPECT_GE(occurrences(job.output(), "in reduce_scatter"), 1) << job.output();
 }
 
+// (starter, rank): SIGSTOP, for ever. The stopped rank ends as soon as it goes on.
+class Stopped : public testing::TestWithParam<std::tuple<Starter, int>> {};
+
+TEST_P(Stopped, ARankIsNamedByTheOthersWhichEndWithoutIt) {
+  const auto [starter, victim] = GetParam();
+  ProcessJob job(starter, 3, {"stopped"});
+  for (int rank = 0; rank < 3; ++rank) job.rank_pid(rank);
+  const pid_t pid = job.rank_pid(victim);
+  ASSERT_EQ(kill(pid, SIGSTOP), 0);
+  const std::string name = core::concat("fmengine: rank ", victim, " (host ");
+  const std::string end =
+      core::concat(", pid ", pid, ") has been stopped (SIGSTOP or Ctrl-Z) for ");
+  const Deadline deadline(kWatchdogMs);
+  while (occurrences(job.output(), end) < 2 && !deadline.passed() && starter == Starter::kByHand) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  if (starter == Starter::kByHand) {
+    ASSERT_EQ(kill(pid, SIGCONT), 0);
+  }
+  ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
+  EXPECT_GE(occurrences(job.output(), name), 1) << job.output();
+  EXPECT_GE(occurrences(job.output(), end), 1) << job.output();
+  EXPECT_GE(occurrences(job.output(), "is stopped (SIGSTOP or Ctrl-Z); the others wait"), 1);
+  for (std::size_t i = 0; i < job.exit_codes().size(); ++i) {
+    const bool stopped = starter == Starter::kByHand && static_cast<int>(i) == victim;
+    const int code = job.exit_codes()[i];
+    EXPECT_TRUE(stopped ? code == 20 || code == 21 : code == 21) << i << ": " << code;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(EachRank, Stopped,
+                         testing::Combine(testing::Values(Starter::kByHand, Starter::kMpirun),
+                                          testing::Values(0, 2)),
+                         [](const auto& at) {
+                           return core::concat(name_of(std::get<0>(at.param)), "Rank",
+                                               std::get<1>(at.param));
+                         });
+
+TEST_P(Ended, ARankThatHangsInAnInstructionIsNamedWithItsPlace) {
+  ProcessJob job(GetParam(), 3, {"stuck"});
+  ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
+  for (const int code : job.exit_codes()) EXPECT_EQ(code, 21) << job.output();
+  EXPECT_GE(occurrences(job.output(), "fmengine: rank 1 (host "), 1) << job.output();
+  EXPECT_GE(occurrences(job.output(),
+                        " s: step 3, B0.1, layers.1.mlp; ranks 0, 2 wait in "
+                        "all_reduce; "),
+            1)
+      << job.output();
+}
+
 // Longer than the limit of the wait in which it happens.
 TEST(Suspended, TimeInWhichTheWholeJobStoodStillIsNoWaiting) {
   for (const char* const how : {"memory", "messages"}) {

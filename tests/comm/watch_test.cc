@@ -3,11 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <latch>
 #include <mutex>
+#include <span>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "core/check.h"
@@ -207,6 +211,225 @@ TEST(Watch, AFrameOfNobodyCountsAsALossOfItsSender) {
   });
   ASSERT_EQ(heard.of(0).size(), 1U);
   EXPECT_EQ(heard.of(0)[0].world_rank, 1);
+}
+
+// A world on a clock that the test moves: all ranks see the same time.
+struct World {
+  explicit World(int ranks) : heard(ranks), notices(static_cast<std::size_t>(ranks)) {}
+
+  WatchOptions options(int rank, const LocalMesh& mesh) {
+    return {.world_rank = rank,
+            .roster = mesh.roster,
+            .limit_ms = kWatchdogMs,
+            .on_peer_lost = heard.ear(rank),
+            .notify =
+                [this, rank](const std::string& line) {
+                  const std::lock_guard lock(mutex);
+                  notices[static_cast<std::size_t>(rank)].push_back(line);
+                },
+            .state_of =
+                [this](const Member& member) {
+                  return member.world_rank == accused ? state : PeerState::kAlive;
+                },
+            .clock = &clock,
+            .longest_sleep_ms = 5};
+  }
+  // Seconds pass until all these ranks have heard of a loss, so many at most.
+  int seconds_until_heard(const std::vector<int>& ranks, int most) {
+    const auto has_heard = [this](int rank) { return !heard.of(rank).empty(); };
+    for (int second = 0; second < most; ++second) {
+      if (std::ranges::all_of(ranks, has_heard)) return second;
+      clock.advance(1'000);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for beats to arrive
+    }
+    return most;
+  }
+
+  ManualClock clock;
+  Heard heard;
+  int accused = -1;
+  PeerState state = PeerState::kStopped;
+  std::mutex mutex;
+  std::vector<std::vector<std::string>> notices;
+};
+
+// A rank whose process is stopped: its connection is open, and nothing comes from it.
+class StoppedRank : public testing::TestWithParam<int> {};
+
+// Sends the first beats, so that it is known, then nothing.
+void send_one_beat(int rank, const LocalMesh& mesh) {
+  struct {
+    std::uint32_t magic = 0x77617463U;
+    std::uint32_t kind = 5;
+    std::int32_t world_rank = 0;
+    std::int32_t exit_code = 0;
+    std::uint32_t length = 0;
+  } header;
+  const std::string beat = encode(Beat{.pid_space = pid_space_here(), .text = "step 7"});
+  header.world_rank = rank;
+  header.length = static_cast<std::uint32_t>(beat.size());
+  const std::string bytes =
+      std::string(reinterpret_cast<const char*>(&header), sizeof header) + beat;
+  for (const Socket& socket : mesh.watch) {
+    if (!socket.open()) continue;
+    EXPECT_TRUE(send_fully(socket, std::as_bytes(std::span(bytes)), Deadline(kWatchdogMs)));
+  }
+}
+
+TEST_P(StoppedRank, IsNamedAndEndsTheOthersWhenItStaysSo) {
+  const int stopped = GetParam();
+  World world(3);
+  world.accused = stopped;
+  std::latch ended(2);
+  std::latch stands(1);
+  run_with_mesh(3, [&](int rank, LocalMesh mesh) {
+    if (rank == stopped) {
+      send_one_beat(rank, mesh);
+      stands.count_down();
+      return ended.wait();
+    }
+    stands.wait();
+    Watch watch(world.options(rank, mesh), std::move(mesh.watch));
+    const int driver = stopped == 0 ? 1 : 0;
+    if (rank == driver) {
+      world.seconds_until_heard({rank, 3 - stopped - rank}, 1'000);
+    } else {
+      world.heard.await(rank);
+    }
+    ended.count_down();
+    ended.wait();
+  });
+  for (int rank = 0; rank < 3; ++rank) {
+    if (rank == stopped) continue;
+    const auto losses = world.heard.of(rank);
+    ASSERT_EQ(losses.size(), 1U) << "rank " << rank;
+    EXPECT_EQ(losses[0].exit_code, 21);
+    EXPECT_EQ(losses[0].world_rank, stopped);
+    EXPECT_NE(losses[0].message.find(core::concat("fmengine: rank ", stopped, " (host ")),
+              std::string::npos);
+    EXPECT_NE(losses[0].message.find(") has been stopped (SIGSTOP or Ctrl-Z) for 10.0 s (it was "
+                                     "in step 7)"),
+              std::string::npos)
+        << losses[0].message;
+  }
+  const int speaker = stopped == 0 ? 1 : 0;
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto& said = world.notices[static_cast<std::size_t>(rank)];
+    ASSERT_EQ(said.size(), rank == speaker ? 1U : 0U) << "rank " << rank;
+    if (rank == speaker) {
+      EXPECT_NE(said[0].find("is stopped (SIGSTOP or Ctrl-Z); the others wait for it"),
+                std::string::npos);
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(EachRank, StoppedRank, testing::Values(0, 1, 2));
+
+// Silence alone accuses nobody of this host: under load a process may get no processor for long.
+TEST(Watch, ASilentRankThatLivesIsNotAccused) {
+  World world(2);
+  std::latch ended(1);
+  run_with_mesh(2, [&](int rank, LocalMesh mesh) {
+    if (rank == 1) {
+      send_one_beat(rank, mesh);
+      return ended.wait();
+    }
+    Watch watch(world.options(rank, mesh), std::move(mesh.watch));
+    EXPECT_EQ(world.seconds_until_heard({0}, 60), 60);
+    ended.count_down();
+  });
+  EXPECT_TRUE(world.notices[0].empty());
+}
+
+// A cut between rank 0 and rank 1, seen from either side.
+TEST(Watch, ARankBehindACutIsLostOnBothSides) {
+  for (const int side : {0, 1}) {
+    World world(2);
+    world.accused = 1 - side;
+    world.state = PeerState::kHostSilent;
+    run_with_mesh(2, [&](int rank, LocalMesh mesh) {
+      if (rank != side) {
+        send_one_beat(rank, mesh);
+        return world.heard.await(side);
+      }
+      Watch watch(world.options(rank, mesh), std::move(mesh.watch));
+      world.seconds_until_heard({side}, 1'000);
+    });
+    const auto losses = world.heard.of(side);
+    ASSERT_EQ(losses.size(), 1U);
+    EXPECT_EQ(losses[0].exit_code, 20);
+    EXPECT_EQ(losses[0].world_rank, 1 - side);
+    EXPECT_NE(losses[0].message.find(") is cut off: silent for 8.0 s, and the host does not "),
+              std::string::npos)
+        << losses[0].message;
+  }
+}
+
+// The whole machine stood still for an hour, several times, and every rank goes on.
+TEST(Watch, TimeInWhichNobodyWasAwakeAccusesNobody) {
+  World world(2);
+  world.accused = 1;  // as it looks while it has not gone on yet
+  std::latch ended(1);
+  run_with_mesh(2, [&](int rank, LocalMesh mesh) {
+    Watch watch(world.options(rank, mesh), std::move(mesh.watch));
+    if (rank == 1) return ended.wait();
+    for (int hour = 0; hour < 50; ++hour) {
+      world.clock.advance(3'600'000);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    ended.count_down();
+    EXPECT_TRUE(world.heard.of(0).empty());
+  });
+}
+
+// Rank 1 is in an instruction that does not end; the others wait for it.
+TEST(Watch, ARankThatDoesNotMoveIsNamedWithItsPlaceAndEndsAll) {
+  World world(3);
+  run_with_mesh(3, [&](int rank, LocalMesh mesh) {
+    WatchOptions options = world.options(rank, mesh);
+    options.whereabouts = [rank] {
+      return rank == 1 ? Whereabouts{.moves = 9, .text = "step 3, B0.1, layers.1.mlp"}
+                       : Whereabouts{.moves = 9, .waits_for_peers = true, .text = "all_reduce"};
+    };
+    options.still_limit_ms = [] { return 10'000; };
+    Watch watch(std::move(options), std::move(mesh.watch));
+    if (rank == 0) {
+      world.seconds_until_heard({0, 1, 2}, 1'000);
+    } else {
+      world.heard.await(rank);
+    }
+  });
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto losses = world.heard.of(rank);
+    ASSERT_EQ(losses.size(), 1U) << "rank " << rank;
+    EXPECT_EQ(losses[0].exit_code, 21);
+    EXPECT_EQ(losses[0].world_rank, 1);
+    EXPECT_NE(losses[0].message.find("s: step 3, B0.1, layers.1.mlp; ranks 0, 2 wait in "
+                                     "all_reduce"),
+              std::string::npos)
+        << losses[0].message;
+  }
+}
+
+// Five times slower than the others, which wait for it most of the time: it moves.
+TEST(Watch, ASlowRankDoesNotHang) {
+  World world(2);
+  std::atomic<std::uint64_t> looks = 0;
+  std::latch ended(1);
+  run_with_mesh(2, [&](int rank, LocalMesh mesh) {
+    WatchOptions options = world.options(rank, mesh);
+    options.whereabouts = [&, rank] {
+      return rank == 1 ? Whereabouts{.moves = ++looks / 5}
+                       : Whereabouts{.moves = 1, .waits_for_peers = true};
+    };
+    options.still_limit_ms = [] { return 10'000; };
+    Watch watch(std::move(options), std::move(mesh.watch));
+    if (rank == 1) return ended.wait();
+    const Deadline deadline(kWatchdogMs);
+    while (looks < 60 && !deadline.passed()) world.seconds_until_heard({0}, 1);
+    EXPECT_TRUE(world.heard.of(0).empty());
+    ended.count_down();
+  });
+  EXPECT_GE(looks, 60U);
 }
 
 }  // namespace

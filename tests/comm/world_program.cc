@@ -32,6 +32,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 constexpr int kFarMs = 600'000;  // a limit that no test reaches
+constexpr int kSoonMs = 3'000;   // one that it comes to
 
 void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
@@ -288,6 +289,17 @@ int finalize_late(Communicator& world, const Words&) {
   return 0;
 }
 
+// Rank 1 is in an instruction that does not end, and the others in a sum.
+int stay_in_an_instruction(Communicator& world, const Words&) {
+  if (world.rank() == 1) stay_away();
+  return reduce_for_ever(world, {});
+}
+
+Whereabouts stuck_at(int rank) {
+  return rank == 1 ? Whereabouts{.moves = 7, .text = "step 3, B0.1, layers.1.mlp"}
+                   : Whereabouts{.moves = 8, .waits_for_peers = true, .text = "all_reduce"};
+}
+
 int desert(const LaunchInfo& launch) {
   PeerInfo own;
   own.member = this_process(launch.world_rank);
@@ -299,12 +311,26 @@ int desert(const LaunchInfo& launch) {
 
 int run(const std::string& mode, const Words& words) {
   const std::map<std::string, std::function<int(Communicator&, const Words&)>> modes{
-      {"cases", run_cases},   {"reduce", reduce_for_ever}, {"idle", idle},
-      {"stop", stop_one},     {"exit", exit_one},          {"hang", hang},
-      {"mismatch", mismatch}, {"verbs", other_verb},       {"part", part_slowly},
-      {"split", split_late},  {"late", part_slowly},       {"gather", hang_gather},
-      {"sum", late_sum},      {"idly", wait_idly},         {"types", other_type},
-      {"besieged", besieged}, {"finalize", finalize_late}, {"desert", idle}};
+      {"cases", run_cases},
+      {"reduce", reduce_for_ever},
+      {"idle", idle},
+      {"stop", stop_one},
+      {"exit", exit_one},
+      {"hang", hang},
+      {"mismatch", mismatch},
+      {"verbs", other_verb},
+      {"part", part_slowly},
+      {"split", split_late},
+      {"late", part_slowly},
+      {"gather", hang_gather},
+      {"sum", late_sum},
+      {"idly", wait_idly},
+      {"types", other_type},
+      {"besieged", besieged},
+      {"finalize", finalize_late},
+      {"desert", idle},
+      {"stopped", reduce_for_ever},
+      {"stuck", stay_in_an_instruction}};
   try {
     if (mode == "idly") stay_on_one_core();
     const LaunchInfo launch = fm::launch::detect_launch(core::process_environment());
@@ -321,10 +347,16 @@ int run(const std::string& mode, const Words& words) {
     const bool meets_in_vain = mode == "absent" || mode == "late";
     const bool by_messages = !words.empty() && words.back() == "messages";
     const Clock& clock = limited ? static_cast<const Clock&>(limit_clock()) : look_counter();
-    const auto world = connect(launch, {.timeout_ms = limited ? limits_ms.at(mode) : kFarMs,
-                                        .rendezvous_ms = meets_in_vain ? 1'500 : kFarMs,
-                                        .shared_memory = !by_messages,
-                                        .clock = &clock});
+    const bool stuck = mode == "stuck";
+    const bool may_stop = mode != "stopped" && !stuck;
+    ConnectOptions options{.timeout_ms = limited ? limits_ms.at(mode) : kFarMs,
+                           .rendezvous_ms = meets_in_vain ? 1'500 : kFarMs,
+                           .shared_memory = !by_messages,
+                           .hang_ms = may_stop ? 0 : kSoonMs,
+                           .clock = &clock};
+    if (stuck) options.whereabouts = [rank = launch.world_rank] { return stuck_at(rank); };
+    if (stuck) options.still_limit_ms = [] { return kSoonMs; };
+    const auto world = connect(launch, options);
     sign(core::concat("pid.", world->rank()));
     const int code = modes.at(mode)(*world, words);
     shut_down();

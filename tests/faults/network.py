@@ -11,7 +11,7 @@ import suite
 import tiny
 
 STEPS = 60
-ENDLESS = 1_000_000  # steps of a run that a cut must end, by 15 s of silence
+ENDLESS = 1_000_000  # steps of a run that a cut must end, by 8 s of silence
 LAYOUT = tiny.Layout("2 hosts", starter="hand", ranks=4, zero=2, hosts=("a", "a", "b", "b"))
 ADDRESSES = {"a": "10.77.0.1", "b": "10.77.0.2"}
 
@@ -67,6 +67,10 @@ def cut(case, kind):
     set_link(case.rng.choice(["to_a", "to_b"]), CUTS[kind][0])
     job.wait()
     case.expect_codes(job, (20,), "behind a cut:")
+    for side, ranks in ((0, (2, 3)), (2, (0, 1))):
+        said = "".join(jobs.file_text(job.folder / f"err.{rank}") for rank in ranks)
+        named = f"fmengine: rank {side} (host " in said and "cut off: silent for" in said
+        case.expect(named, f"ranks {ranks} do not name rank {side}: {said[-500:]}")
 
 
 def healed(case, kind, references):
@@ -74,7 +78,7 @@ def healed(case, kind, references):
     run, job = start(case, STEPS)
     port = case.rng.choice(["to_a", "to_b"])
     set_link(port, CUTS[kind][0])
-    time.sleep(case.rng.uniform(1, 8))
+    time.sleep(case.rng.uniform(1, 5))
     set_link(port, CUTS[kind][1])
     case.count("came too late", job.ended())
     job.wait()

@@ -1,4 +1,4 @@
-"""SIGSTOP of a rank: the others end with 21 at the limit and name it; a short one does nothing."""
+"""SIGSTOP of a rank: the others name it, and end with 21 after --hang_s; a short one does nothing."""
 
 import signal
 import time
@@ -9,6 +9,7 @@ import metrics
 import tiny
 
 STEPS = 40
+HANG_S = 4
 ENDLESS = 1_000_000  # steps of a run that its stopped rank must end
 LAYOUTS = (tiny.MPIRUN, tiny.HAND, tiny.PRIVATE, tiny.PRIVATE_HAND, tiny.HOSTS)
 
@@ -23,8 +24,10 @@ def stop_one(case, job):
 
 
 def stopped(case, layout):
-    """For ever: 21 at the limit, and the stopped one ends when it goes on."""
-    run = tiny.Run(layout, steps=ENDLESS, timeout_s=10)
+    """For ever: named at once, 21 after --hang_s, and the stopped one ends when it goes on."""
+    run = tiny.Run(
+        layout, steps=ENDLESS, timeout_s=2 * jobs.PATIENCE_S, more=("--hang_s", HANG_S)
+    )
     job = case.start(tiny.launch(run, case.settings.scratch, case.folder / "out"))
     rank = stop_one(case, job)
     others = [job.started[r] for r in job.started if layout.starter != "hand" or r != rank]
@@ -34,9 +37,9 @@ def stopped(case, layout):
     case.expect(done, f"the others live {jobs.PATIENCE_S} s behind the stop")
     codes = [process.returncode for process in others]
     case.expect(set(codes) <= {20, 21} and 21 in codes, f"the others ended with {codes}")
-    # Who waits for a rank that waits itself names that one, and may see it leave first.
-    case.expect_words(job, f"waited {1000 * run.timeout_s} ms", "rank" if layout.hosts else f"rank {rank}")
-    case.expect(layout.hosts or set(codes) == {21}, f"the others ended with {codes}")
+    case.expect_words(job, f"fmengine: rank {rank} (host ", "is stopped (SIGSTOP or Ctrl-Z);")
+    case.expect_words(job, "has been stopped (SIGSTOP or Ctrl-Z) for ")
+    case.expect(set(codes) == {21}, f"the others ended with {codes}")
     job.send(rank, signal.SIGCONT)
     job.wait()
 

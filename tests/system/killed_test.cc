@@ -99,5 +99,27 @@ TEST_F(LauncherKilled, NoRankOutlivesMpirun) {
   resume_to_the_end(run);
 }
 
+// What a rank clears up may block for ever: a file system, a library. It ends all the same, with
+// the code of its failure, long before the fault would let it go.
+class BlockedTeardown : public LongRun, public testing::WithParamInterface<Starter> {};
+
+TEST_P(BlockedTeardown, EndsWithTheCodeOfTheFailure) {
+  for (const int culprit : {0, 1}) {
+    const Interrupted run{
+        .starter = GetParam(),
+        .steps = kEndless,
+        .fault = core::concat("rank=", culprit, ",step=3,point=step.post,action=throw;rank=",
+                              culprit, ",point=teardown,action=sleep:", 2 * kLimitMs)};
+    const Ended ended = start(launch_of(run))->wait(kLimitMs);
+    for (const int code : ended.codes) EXPECT_EQ(code, 1) << ended.err;
+    EXPECT_GE(occurrences(ended.err, "injected fault at teardown"), 1) << ended.err;
+    EXPECT_GE(occurrences(ended.err, "reports exit code 1: injected fault at step.post"), 1)
+        << ended.err;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Starters, BlockedTeardown,
+                         testing::Values(Starter::kByHand, Starter::kMpirun),
+                         [](const auto& at) { return name_of(at.param); });
+
 }  // namespace
 }  // namespace fm::system
