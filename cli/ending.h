@@ -32,6 +32,11 @@ class Ending {
   void set_world_rank(int world_rank) { world_rank_ = world_rank; }
   // Whether this rank speaks for errors of the user, once the ranks have met.
   void set_speaks(bool speaks) { speaks_ = speaks; }
+  // Tells where the main thread is, "" when it is not known: called by any thread when the rank
+  // ends because another one was lost or is late (exit codes 20 and 21).
+  void set_whereabouts(std::function<std::string()> whereabouts) {
+    whereabouts_ = std::move(whereabouts);
+  }
   // Called with (exit code, message) when this rank stops because of an error.
   void set_shut_down(std::function<void(int, const std::string&)> shut_down) {
     shut_down_ = std::move(shut_down);
@@ -53,7 +58,8 @@ class Ending {
 
   // "fmengine-train: rank 3: message"
   std::string line_of(int world_rank, const std::string& message) const;
-  int fail(int exit_code, const std::string& message, Said said);
+  int fail(int exit_code, const std::string& what, Said said);
+  std::string place_at(int exit_code) const;
   void announce(const std::string& line, const std::string& message, Said said);
 
   const std::string program_;
@@ -62,6 +68,7 @@ class Ending {
   std::mutex mutex_;  // one announcement is whole before the process may end
   bool announced_ = false;
   std::function<void(int, const std::string&)> shut_down_;
+  std::function<std::string()> whereabouts_;
 };
 
 }  // namespace fm::cli

@@ -22,6 +22,7 @@ constexpr ProgramRow kPrograms[] = {
     {"export", "make a Hugging Face folder of a checkpoint"},
     {"tokenize", "make token ids of text, ahead of a run"},
     {"report", "make one HTML page of a run"},
+    {"blackbox", "tell what every rank did last, after a crash or while a run hangs"},
 };
 
 // By its letters, else by its first two: "gen", "trian".

@@ -15,7 +15,9 @@
 #include "cli/outputs.h"
 #include "cli/run_device.h"
 #include "cli/terminal.h"
+#include "comm/meet/whereabouts.h"
 #include "comm/meet/world.h"
+#include "core/blackbox/black_box.h"
 #include "core/check.h"
 #include "core/text.h"
 #include "engine/plan/choose_rows.h"
@@ -190,9 +192,22 @@ void print_warnings(const fm::comm::LaunchInfo& launch) {
 // What lives as long as the process, so that nothing ends it while it says why it stops.
 struct Process {
   Ending ending{"fmengine-train"};
+  fm::core::BlackBox box;
   fm::machine::CorePlan cores;
   std::optional<fm::engine::SignalInbox> signals;
 };
+
+// For threads that watch the main thread.
+fm::comm::Whereabouts whereabouts_of(const fm::core::BlackBox& box) {
+  return {
+      .moves = box.moves(), .waits_for_peers = box.waits_for_peers(), .text = box.whereabouts()};
+}
+
+// From any thread.
+[[noreturn]] void end_now(Process& process, int code) {
+  process.box.end(code);
+  std::_Exit(code);
+}
 
 // Ranks of one run write into one folder.
 std::string name_of_job(const std::string& output_dir) {
@@ -228,7 +243,7 @@ std::unique_ptr<fm::comm::Communicator> meet(const Command& command,
                  .on_peer_lost =
                      [&process](const fm::comm::PeerLoss& loss) {
                        process.signals->end_if_asked();
-                       std::_Exit(process.ending.follow(loss));
+                       end_now(process, process.ending.follow(loss));
                      }});
   } catch (const fm::core::Error&) {
     process.signals->end_if_asked();
@@ -239,12 +254,13 @@ std::unique_ptr<fm::comm::Communicator> meet(const Command& command,
 int train(const std::vector<std::string>& words, Command command,
           const fm::comm::LaunchInfo& launch, Process& process) {
   // Before any other thread: they inherit what is blocked.
-  process.signals.emplace([](const char* why, int code) {
+  process.signals.emplace([&process](const char* why, int code) {
     std::fprintf(stderr, "fmengine: %s\n", why);
-    std::_Exit(code);
+    end_now(process, code);
   });
   Ending& ending = process.ending;
   print_warnings(launch);
+  ending.set_whereabouts([&process] { return whereabouts_of(process.box).text; });
   ending.set_shut_down(fm::comm::shut_down_with_error);
   const std::unique_ptr<fm::comm::Communicator> world = meet(command, launch, process);
   process.signals->begin_run();
@@ -252,7 +268,7 @@ int train(const std::vector<std::string>& words, Command command,
   const fm::cli::RunDevice computes =
       fm::cli::open_run_device(command.options.device, launch, *world, command.options.timeout_ms,
                                [&process](const fm::core::MachineError& error) {
-                                 std::_Exit(process.ending.end_by(error));
+                                 end_now(process, process.ending.end_by(error));
                                });
   const fm::engine::DeviceOptions device = command.options.device;
   const fm::cli::Terminal terminal = fm::cli::terminal_of(launch);
@@ -268,6 +284,7 @@ int train(const std::vector<std::string>& words, Command command,
       .version = fm::cli::version_text(),
       .computes = {computes.device.get(), computes.link},
       .peak_flops = computes.peak_flops,
+      .box = &process.box,
       .signals = &*process.signals,
       .memory = computes.memory};
   if (command.counts_epochs) {
@@ -319,5 +336,5 @@ int main(int count, char** words) {
   // Destructors would let a SIGTERM through that waits in the queue: a launcher that stops the
   // others because one failed must not change this rank's exit code.
   std::fflush(nullptr);
-  std::_Exit(code);
+  end_now(process, code);
 }

@@ -159,6 +159,7 @@ struct TrainOptions {
   std::string trace;           // Chrome trace of some steps, or empty
   TraceSteps trace_steps;
   MonitorOptions monitors;
+  bool blackbox = true;  // each rank's last operations in output_dir/blackbox
   int timeout_ms = 600'000;
   bool shared_memory = true;  // between ranks of one host
   DeviceOptions device;

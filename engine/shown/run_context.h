@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/blackbox/black_box.h"
 #include "engine/state/run_identity.h"
 #include "engine/step/rank_device.h"
 #include "machine/limits.h"
@@ -23,6 +24,7 @@ struct RunContext {
   std::string version = "";
   RankDevice computes = {};        // of options.device
   double peak_flops = 0.0;         // per second, of all devices' data sheets; 0: not known
+  core::BlackBox* box = nullptr;   // of this rank; null: nothing is recorded
   SignalInbox* signals = nullptr;  // null: signals act as the system does
   std::vector<machine::MemoryLimit> memory =
       {};  // of this rank's host; empty: whatever is asked for
