@@ -61,7 +61,7 @@ struct BoxOwner {
   std::string run;  // the same on all ranks of a start, of no other start
   int world_rank = 0;
   int world_size = 1;
-  std::string program;
+  std::string program = {};
 };
 
 // What a verb is asked for.
@@ -69,7 +69,7 @@ struct VerbCall {
   BoxVerb verb = BoxVerb::kBarrier;
   int group = 0;
   int partner = kNoBoxNumber;  // rank of the group: the root or the peer
-  Elements elements;
+  Elements elements = Elements(0);
   DType dtype = DType::kU8;
 };
 

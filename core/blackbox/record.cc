@@ -10,6 +10,7 @@ namespace fm::core {
 namespace {
 
 constexpr int kMostRanks = 1 << 20;
+constexpr std::size_t kMostMembers = std::size_t{1} << 22U;  // of all groups together
 constexpr std::int64_t kMostNumber = std::numeric_limits<std::int32_t>::max() - 1;
 
 constexpr const char* kVerbs[] = {"all_gather", "reduce_scatter", "all_reduce", "all_to_all",
@@ -175,11 +176,15 @@ std::string text_of(const BoxNames& names) {
 
 BoxNames names_of(std::string_view text) {
   BoxNames names;
+  std::size_t members = 0;
   for (const std::string& line : split(text, '\n')) {
     if (line.empty()) continue;
     const std::vector<std::string> words = split(line, '\t');
     if (words[0] == "group" && words.size() == 3) {
       names.groups.push_back({words[1], ranks_of(words[2])});
+      members += names.groups.back().world_ranks.size();
+      FM_DATA_CHECK(members <= kMostMembers, "groups of a black box must have at most ",
+                    kMostMembers, " members together; the file is damaged");
     } else if (words[0] == "unit" && words.size() == 2) {
       names.units.push_back(words[1]);
     } else if (words[0] == "op" && words.size() == 3) {

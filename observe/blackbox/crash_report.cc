@@ -92,6 +92,7 @@ std::vector<BoxWait> waits_of(const std::vector<RingFile>& rings) {
           other != progress.end() && other->second.has_come(key, what, self.world_rank);
       if (!here) waits.back().for_ranks.push_back(rank);
     }
+    std::ranges::sort(waits.back().for_ranks);
   }
   return waits;
 }
@@ -110,7 +111,7 @@ std::string where(const RingFile& ring) {
 std::string waiting_for(const CrashReport& report, int world_rank) {
   std::map<std::string, std::vector<int>> by_verb;
   for (const BoxWait& wait : report.waits) {
-    if (std::ranges::count(wait.for_ranks, world_rank) == 0) continue;
+    if (!std::ranges::binary_search(wait.for_ranks, world_rank)) continue;
     by_verb[wait.what].push_back(report.folder.rings[wait.ring].world_rank);
   }
   std::string text;
@@ -136,6 +137,20 @@ std::string state_text(const CrashReport& report, std::size_t at) {
   return code ? concat("ended with exit code ", *code) : std::string(state_of(report, at));
 }
 
+void blame_absent(CrashReport& report) {
+  std::map<std::string, std::vector<int>> ranks_of;  // by what is waited for
+  for (const int rank : report.absent) {
+    if (const std::string waited = waiting_for(report, rank); !waited.empty()) {
+      ranks_of[waited].push_back(rank);
+    }
+  }
+  for (const auto& [waited, ranks] : ranks_of) {
+    report.causes.push_back(concat(ranks.size() == 1 ? "rank " : "ranks ", core::range_text(ranks),
+                                   ranks.size() == 1 ? " has" : " have", " left no black box here",
+                                   waited));
+  }
+}
+
 // Ranks that something is waited for, or that ended in a way that others follow, each with what is
 // known of it: first who is gone, then who ended for a reason of its own, then who is waited for.
 void find_causes(CrashReport& report) {
@@ -158,13 +173,7 @@ void find_causes(CrashReport& report) {
     const auto& code = rings[at].exit_code;
     return code && *code != 0 && *code != kPeerLost && *code != kHang;
   });
-  const bool known = !report.causes.empty();
-  for (const int rank : report.absent) {
-    const std::string waited = waiting_for(report, rank);
-    if (!known && !waited.empty()) {
-      report.causes.push_back(concat("rank ", rank, " has left no black box here", waited));
-    }
-  }
+  if (report.causes.empty()) blame_absent(report);
   blame_those([&](std::size_t at) {
     return !rings[at].waiting && !waiting_for(report, rings[at].world_rank).empty();
   });

@@ -12,7 +12,7 @@ namespace fm::blackbox {
 // A rank is inside a verb that others of its group have not come to.
 struct BoxWait {
   std::size_t ring = 0;        // of RingFolder::rings
-  std::vector<int> for_ranks;  // world ranks; empty: all have come
+  std::vector<int> for_ranks;  // world ranks, sorted; empty: all have come
   std::string what;            // "reduce_scatter #318 of group dp[0-3], 270336 x fp32"
 };
 

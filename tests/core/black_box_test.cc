@@ -295,6 +295,9 @@ TEST(BoxNames, AreReadAsTheyAreWritten) {
   EXPECT_THROW(names_of("group\tdp\t3-1\n"), UserError);
   EXPECT_THROW(names_of("group\tdp\t0-99999999999\n"), UserError);
   EXPECT_THROW(names_of("grp\tdp\t0\n"), UserError);
+  const std::string million = "group\tdp\t0-1000000\n";
+  EXPECT_NO_THROW(names_of(million));
+  EXPECT_THROW(names_of(million + million + million + million + million), UserError);
 }
 
 }  // namespace
