@@ -97,7 +97,8 @@ int Ending::follow(const comm::PeerLoss& loss) {
   // In the words of an error that this rank found by itself.
   const std::string line =
       once && !loss.reason.empty() ? line_of(loss.world_rank, loss.reason) : loss.message;
-  announce(line, line, once ? Said::kOnce : Said::kByEverybody);
+  const std::string said = line + place_at(loss.exit_code);
+  announce(said, said, once ? Said::kOnce : Said::kByEverybody);
   return loss.exit_code;
 }
 
@@ -106,8 +107,17 @@ std::string Ending::line_of(int world_rank, const std::string& message) const {
   return program_ + ": " + who + message;
 }
 
-int Ending::fail(int exit_code, const std::string& message, Said said) {
+// "; rank 1 was in step 57, backward B2.3 (layers.1), reduce_scatter #318 of group dp[0,1], ..."
+std::string Ending::place_at(int exit_code) const {
+  const bool waited = exit_code == static_cast<int>(ExitCode::kPeerLost) ||
+                      exit_code == static_cast<int>(ExitCode::kHang);
+  const std::string place = waited && whereabouts_ ? whereabouts_() : "";
+  return place.empty() ? "" : core::concat("; rank ", world_rank_, " was in ", place);
+}
+
+int Ending::fail(int exit_code, const std::string& what, Said said) {
   limit_end(exit_code);
+  const std::string message = what + place_at(exit_code);
   announce(line_of(world_rank_, message), message, said);
   if (shut_down_) shut_down_(exit_code, message);
   return exit_code;

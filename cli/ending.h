@@ -37,6 +37,11 @@ class Ending {
   void set_speaks(bool speaks) { speaks_ = speaks; }
   // Limits the end of this process; 0: it may take for ever.
   void set_end_ms(int end_ms) { end_ms_ = end_ms; }
+  // Tells where the main thread is, "" when it is not known: called by any thread when the rank
+  // ends because another one was lost or is late (exit codes 20 and 21).
+  void set_whereabouts(std::function<std::string()> whereabouts) {
+    whereabouts_ = std::move(whereabouts);
+  }
   // Called with (exit code, message) when this rank stops because of an error.
   void set_shut_down(std::function<void(int, const std::string&)> shut_down) {
     shut_down_ = std::move(shut_down);
@@ -63,7 +68,8 @@ class Ending {
 
   // "fmengine-train: rank 3: message"
   std::string line_of(int world_rank, const std::string& message) const;
-  int fail(int exit_code, const std::string& message, Said said);
+  int fail(int exit_code, const std::string& what, Said said);
+  std::string place_at(int exit_code) const;
   void announce(const std::string& line, const std::string& message, Said said);
 
   const std::string program_;
@@ -74,6 +80,7 @@ class Ending {
   std::mutex mutex_;  // one announcement is whole before the process may end
   bool announced_ = false;
   std::function<void(int, const std::string&)> shut_down_;
+  std::function<std::string()> whereabouts_;
 };
 
 }  // namespace fm::cli

@@ -25,6 +25,7 @@ constexpr ProgramRow kPrograms[] = {
     {"tokenize", "make token ids of text, ahead of a run"},
     {"report", "make one HTML page of a run"},
     {"explain", "tell what an exit code means, and whether to start again"},
+    {"blackbox", "tell what every rank did last, after a crash or while a run hangs"},
 };
 
 // By its letters, else by its first two: "gen", "trian".

@@ -18,7 +18,9 @@
 #include "cli/outputs.h"
 #include "cli/run_device.h"
 #include "cli/terminal.h"
+#include "comm/meet/whereabouts.h"
 #include "comm/meet/world.h"
+#include "core/blackbox/black_box.h"
 #include "core/check.h"
 #include "core/process.h"
 #include "core/step_pace.h"
@@ -197,6 +199,7 @@ void print_warnings(const fm::comm::LaunchInfo& launch) {
 // What lives as long as the process, so that nothing ends it while it says why it stops.
 struct Process {
   Ending ending{"fmengine-train"};
+  fm::core::BlackBox box;
   fm::machine::CorePlan cores;
   std::optional<fm::engine::SignalInbox> signals;
   fm::checkpoint::OutputFence fence;
@@ -211,6 +214,18 @@ fm::comm::PeerLoss in_its_words(const fm::checkpoint::OutputFence& fence, fm::co
   return {.world_rank = loss.world_rank,
           .exit_code = static_cast<int>(fm::core::ExitCode::kLocked),
           .message = "fmengine-train: " + newer};
+}
+
+// For threads that watch the main thread.
+fm::comm::Whereabouts whereabouts_of(const fm::core::BlackBox& box) {
+  return {
+      .moves = box.moves(), .waits_for_peers = box.waits_for_peers(), .text = box.whereabouts()};
+}
+
+// From any thread.
+[[noreturn]] void end_now(Process& process, int code) {
+  process.box.end(code);
+  std::_Exit(code);
 }
 
 // Ranks of one run write into one folder.
@@ -251,12 +266,14 @@ std::unique_ptr<fm::comm::Communicator> meet(const Command& command,
                  .interfaces = command.options.interfaces,
                  .on_connected = [&] { process.ending.set_speaks(launch.world_rank == 0); },
                  .hang_ms = command.options.hang_ms,
+                 .whereabouts = [&process] { return whereabouts_of(process.box); },
                  .still_limit_ms = limit_of_stillness(process, command.options.hang_ms),
                  .on_peer_lost =
                      [&process](const fm::comm::PeerLoss& loss) {
                        process.ending.limit_end(loss.exit_code);
                        process.signals->end_if_asked();
-                       std::_Exit(process.ending.follow(in_its_words(process.fence, loss)));
+                       end_now(process,
+                               process.ending.follow(in_its_words(process.fence, loss)));
                      }});
   } catch (const fm::core::Error&) {
     process.signals->end_if_asked();
@@ -267,13 +284,14 @@ std::unique_ptr<fm::comm::Communicator> meet(const Command& command,
 int train(const std::vector<std::string>& words, Command command,
           const fm::comm::LaunchInfo& launch, Process& process) {
   // Before any other thread: they inherit what is blocked.
-  process.signals.emplace([](const char* why, int code) {
+  process.signals.emplace([&process](const char* why, int code) {
     std::fprintf(stderr, "fmengine: %s\n", why);
-    std::_Exit(code);
+    end_now(process, code);
   });
   Ending& ending = process.ending;
   print_warnings(launch);
   ending.set_end_ms(kEndMs);
+  ending.set_whereabouts([&process] { return whereabouts_of(process.box).text; });
   ending.set_shut_down(fm::comm::shut_down_with_error);
   process.world = meet(command, launch, process);
   const auto& world = process.world;
@@ -282,7 +300,7 @@ int train(const std::vector<std::string>& words, Command command,
   const fm::cli::RunDevice computes =
       fm::cli::open_run_device(command.options.device, launch, *world, command.options.timeout_ms,
                                [&process](const fm::core::MachineError& error) {
-                                 std::_Exit(process.ending.end_by(error));
+                                 end_now(process, process.ending.end_by(error));
                                });
   const fm::engine::DeviceOptions device = command.options.device;
   const fm::cli::Terminal terminal = fm::cli::terminal_of(launch);
@@ -299,6 +317,7 @@ int train(const std::vector<std::string>& words, Command command,
       .version = fm::cli::version_text(),
       .computes = {computes.device.get(), computes.link},
       .peak_flops = computes.peak_flops,
+      .box = &process.box,
       .signals = &*process.signals,
       .grace = fm::cli::launcher_grace(fm::comm::process_environment(), command.options.grace_s),
       .fence = process.fence,
@@ -358,5 +377,5 @@ int main(int count, char** words) {
   // Destructors would let a SIGTERM through that waits in the queue: a launcher that stops the
   // others because one failed must not change this rank's exit code.
   std::fflush(nullptr);
-  std::_Exit(code);
+  end_now(process, code);
 }

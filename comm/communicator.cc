@@ -2,12 +2,14 @@
 
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "core/trace.h"
 
 namespace fm::comm {
 namespace {
 
+using core::BoxVerb;
 using core::TraceForm;
 
 class Solo : public Communicator {
@@ -68,14 +70,31 @@ constexpr TraceForm kReceive = verb_form("receive", "peer");
 constexpr TraceForm kBarrier = verb_form("barrier");
 constexpr TraceForm kPost = {"post", core::TraceKind::kPart};
 
+// Who looks on.
+struct Observers {
+  VerbCounts* counts = nullptr;
+  core::BlackBox* box = nullptr;
+};
+
 // Invariant: adds events and changes nothing else.
 // Thread:    as of `inner`.
 // Lifetime:  not longer than `inner`, which it owns where split() made it.
 class TracedCommunicator : public Communicator {
  public:
-  TracedCommunicator(Communicator& inner, VerbCounts* counts) : inner_(inner), counts_(counts) {}
-  TracedCommunicator(std::unique_ptr<Communicator> inner, VerbCounts* counts)
-      : owned_(std::move(inner)), inner_(*owned_), counts_(counts) {}
+  TracedCommunicator(Communicator& inner, const Observers& observers)
+      : inner_(inner), counts_(observers.counts), box_(observers.box) {
+    for (int rank = 0; rank < inner.size(); ++rank) world_ranks_.push_back(rank);
+    join_box("world");
+  }
+  TracedCommunicator(std::unique_ptr<Communicator> inner, const Observers& observers,
+                     std::vector<int> world_ranks)
+      : owned_(std::move(inner)),
+        inner_(*owned_),
+        counts_(observers.counts),
+        box_(observers.box),
+        world_ranks_(std::move(world_ranks)) {
+    join_box("group");
+  }
 
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
@@ -83,32 +102,34 @@ class TracedCommunicator : public Communicator {
   Sums sums() const override { return inner_.sums(); }
 
   Pending all_gather(ConstSpan send, Span receive) override {
-    return show(kAllGather, receive.bytes(), [&] { return inner_.all_gather(send, receive); });
+    return show({kAllGather, BoxVerb::kAllGather, receive},
+                [&] { return inner_.all_gather(send, receive); });
   }
   Pending reduce_scatter_to(ConstSpan send, Span receive, SumVisitor* visitor) override {
-    return show(kReduceScatter, send.bytes(),
+    return show({kReduceScatter, BoxVerb::kReduceScatter, send},
                 [&] { return inner_.reduce_scatter_to(send, receive, visitor); });
   }
   Pending all_reduce(Span values) override {
-    return show(kAllReduce, values.bytes(), [&] { return inner_.all_reduce(values); });
+    return show({kAllReduce, BoxVerb::kAllReduce, values},
+                [&] { return inner_.all_reduce(values); });
   }
   Pending all_to_all(ConstSpan send, Span receive) override {
-    return show(kAllToAll, send.bytes(), [&] { return inner_.all_to_all(send, receive); });
+    return show({kAllToAll, BoxVerb::kAllToAll, send},
+                [&] { return inner_.all_to_all(send, receive); });
   }
   Pending broadcast(Span values, int root) override {
-    return show(
-        kBroadcast, values.bytes(), [&] { return inner_.broadcast(values, root); }, root);
+    return show({kBroadcast, BoxVerb::kBroadcast, values, root},
+                [&] { return inner_.broadcast(values, root); });
   }
   Pending send(ConstSpan values, int peer) override {
-    return show(
-        kSend, values.bytes(), [&] { return inner_.send(values, peer); }, peer);
+    return show({kSend, BoxVerb::kSend, values, peer}, [&] { return inner_.send(values, peer); });
   }
   Pending receive(Span values, int peer) override {
-    return show(
-        kReceive, values.bytes(), [&] { return inner_.receive(values, peer); }, peer);
+    return show({kReceive, BoxVerb::kReceive, values, peer},
+                [&] { return inner_.receive(values, peer); });
   }
   Pending barrier() override {
-    return show(kBarrier, core::Bytes(0), [&] { return inner_.barrier(); });
+    return show({kBarrier, BoxVerb::kBarrier, {}}, [&] { return inner_.barrier(); });
   }
 
   core::MemorySource& memory() override { return inner_.memory(); }
@@ -116,43 +137,85 @@ class TracedCommunicator : public Communicator {
   bool may_share(std::span<const int> members) const override { return inner_.may_share(members); }
 
   std::unique_ptr<Communicator> split(std::span<const int> members) override {
-    return std::make_unique<TracedCommunicator>(inner_.split(members), counts_);
+    std::vector<int> world_ranks;
+    for (const int member : members) {
+      world_ranks.push_back(world_ranks_[static_cast<std::size_t>(member)]);
+    }
+    return std::make_unique<TracedCommunicator>(inner_.split(members), Observers{counts_, box_},
+                                                std::move(world_ranks));
+  }
+  void set_name(std::string_view name) override {
+    if (box_ != nullptr && size() > 1) box_->rename_group(group_, std::string(name));
   }
 
  private:
+  struct Call {
+    const TraceForm& form;
+    BoxVerb verb;
+    ConstSpan what;
+    int partner = -1;
+  };
+
+  // One rank alone meets nobody.
+  void join_box(const char* name) {
+    if (box_ != nullptr && size() > 1) group_ = box_->add_group(name, world_ranks_, rank());
+  }
+
   template <class Post>
-  Pending show(const TraceForm& form, core::Bytes bytes, const Post& post, int partner = -1) {
+  Pending show(const Call& call, const Post& post) {
+    if (group_ < 0) return trace(call, post);
+    const std::uint64_t number = box_->begin_verb({.verb = call.verb,
+                                                   .group = group_,
+                                                   .partner = call.partner,
+                                                   .elements = call.what.elements,
+                                                   .dtype = call.what.dtype});
+    Pending pending = trace(call, post);
+    if (pending.done()) {
+      box_->done(number);
+    } else {
+      box_->posted(number);
+      pending.record_in(*box_, number);
+    }
+    return pending;
+  }
+
+  template <class Post>
+  Pending trace(const Call& call, const Post& post) {
     core::TraceRecorder* const recorder = core::TraceRecorder::current();
     if (recorder == nullptr && counts_ == nullptr) return post();
-    const core::TraceValues values = {bytes.count(), size(), partner};
+    const std::int64_t bytes = call.what.bytes().count();
+    const core::TraceValues values = {bytes, size(), call.partner};
     core::TraceEvent* const event = recorder == nullptr ? nullptr : recorder->begin(kPost, values);
     const std::int64_t before = core::trace_now();
     Pending pending = post();
     // The name of the event depends on whether posting left something to do.
-    if (event != nullptr && pending.done()) event->form = &form;
+    if (event != nullptr && pending.done()) event->form = &call.form;
     if (recorder != nullptr) recorder->end(event);
     std::int64_t* spent_ns = nullptr;
     if (counts_ != nullptr) {
-      VerbCounts::Total& row = counts_->at({form.name, bytes.count(), size()});
+      VerbCounts::Total& row = counts_->at({call.form.name, bytes, size()});
       ++row.count;
       row.ns += core::trace_now() - before;
       spent_ns = &row.ns;
     }
-    pending.show_as(form, values, spent_ns);
+    pending.show_as(call.form, values, spent_ns);
     return pending;
   }
 
   std::unique_ptr<Communicator> owned_;
   Communicator& inner_;
   VerbCounts* counts_;
+  core::BlackBox* box_;
+  std::vector<int> world_ranks_;
+  int group_ = -1;  // of box_; -1: it records nothing here
 };
 
 }  // namespace
 
 std::unique_ptr<Communicator> make_solo() { return std::make_unique<Solo>(); }
 
-std::unique_ptr<Communicator> traced(Communicator& inner, VerbCounts* counts) {
-  return std::make_unique<TracedCommunicator>(inner, counts);
+std::unique_ptr<Communicator> traced(Communicator& inner, VerbCounts* counts, core::BlackBox* box) {
+  return std::make_unique<TracedCommunicator>(inner, Observers{counts, box});
 }
 
 }  // namespace fm::comm

@@ -6,8 +6,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
+#include "comm/pending.h"
 #include "comm/verb_counts.h"
+#include "core/blackbox/black_box.h"
 #include "core/buffer.h"
 #include "core/check.h"
 #include "core/queue.h"
@@ -40,75 +43,6 @@ inline Span span_of(std::span<float> floats) {
   return {floats.data(), core::Elements(static_cast<std::int64_t>(floats.size())),
           core::DType::kF32};
 }
-
-// One posted operation.
-//
-// Invariant: buffers of the operation belong to it until wait() or finish() returned, and in a
-//            device's memory to the work that was queued before.
-// Thread:    waited for by the thread that posted it.
-// Lifetime:  must be waited for before it dies, unless an error is in flight; not longer than
-//            its communicator.
-class Pending {
- public:
-  class Task {
-   public:
-    virtual ~Task() = default;
-    virtual void wait() = 0;  // throws MachineError naming the peer when its limit passes
-    // After wait(): from when on the buffers may be used. Null: from now on.
-    virtual core::EventPtr landed() { return nullptr; }
-    // wait(), and blocks the host until the buffers may be used.
-    virtual void finish() {
-      wait();
-      if (const core::EventPtr event = landed()) event->finish();
-    }
-  };
-
-  Pending() = default;  // already done
-  explicit Pending(std::unique_ptr<Task> work) : work_(std::move(work)) {}
-  Pending(Pending&&) noexcept = default;
-  Pending& operator=(Pending&&) noexcept = default;
-
-  bool done() const { return work_ == nullptr; }
-  // What is queued from now on where `work` runs may use the buffers.
-  void wait(const core::Work& work) {
-    if (work.queue == nullptr) return finish();
-    core::EventPtr event;
-    end([&event](Task& task) {
-      task.wait();
-      event = task.landed();
-    });
-    if (event != nullptr) work.queue->wait(std::move(event));
-  }
-  // The host may use them, or they may be given back.
-  void finish() {
-    end([](Task& task) { task.finish(); });
-  }
-  // Makes the wait an event of the trace. `form` has static storage. The time of the wait is added
-  // to `spent_ns`, which may be null.
-  void show_as(const core::TraceForm& form, const core::TraceValues& values,
-               std::int64_t* spent_ns) {
-    form_ = &form;
-    values_ = values;
-    spent_ns_ = spent_ns;
-  }
-
- private:
-  template <class Wait>
-  void end(const Wait& wait_for) {
-    if (work_ == nullptr) return;
-    const std::unique_ptr<Task> work = std::move(work_);
-    if (form_ == nullptr) return wait_for(*work);
-    const core::TraceScope scope(*form_, values_);
-    const std::int64_t before = spent_ns_ == nullptr ? 0 : core::trace_now();
-    wait_for(*work);
-    if (spent_ns_ != nullptr) *spent_ns_ += core::trace_now() - before;
-  }
-
-  std::unique_ptr<Task> work_;
-  const core::TraceForm* form_ = nullptr;
-  core::TraceValues values_{};
-  std::int64_t* spent_ns_ = nullptr;
-};
 
 // Is called with parts of a sum while they are still in the cache: elements [first, first + count)
 // are final. Parts are in order, and all but the last are whole blocks of 1,024 elements.
@@ -176,6 +110,9 @@ class Communicator {
 
   // Members in the new order, this rank among them; only members call, all in the same order.
   virtual std::unique_ptr<Communicator> split(std::span<const int> members) = 0;
+
+  // How reports call the group; all members give it the same name.
+  virtual void set_name(std::string_view /*name*/) {}
 };
 
 // A world of one rank: every verb is a copy or does nothing, so callers need no branch for one
@@ -186,7 +123,9 @@ std::unique_ptr<Communicator> make_solo();
 // the bytes of its whole buffer (the larger of the two), the ranks of the group and the peer or
 // root. The event spans the wait, or the posting where posting does all the work; a posting that
 // leaves something to wait for is an event "post". Groups that are split off are traced too.
-// `inner` must outlive it. `counts`: counts every verb; may be null.
-std::unique_ptr<Communicator> traced(Communicator& inner, VerbCounts* counts = nullptr);
+// `inner` must outlive it. `counts`: counts every verb; may be null. `box`: records every verb of a
+// group of several ranks, where `inner` is the world; may be null.
+std::unique_ptr<Communicator> traced(Communicator& inner, VerbCounts* counts = nullptr,
+                                     core::BlackBox* box = nullptr);
 
 }  // namespace fm::comm

@@ -159,6 +159,7 @@ struct TrainOptions {
   std::string trace;           // Chrome trace of some steps, or empty
   TraceSteps trace_steps;
   MonitorOptions monitors;
+  bool blackbox = true;  // each rank's last operations in output_dir/blackbox
   int timeout_ms = 600'000;
   // Between SIGTERM and SIGKILL; 0: without end; unset: what the launcher is known to give.
   std::optional<std::int64_t> grace_s;

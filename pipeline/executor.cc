@@ -20,8 +20,20 @@ void backward(const Instruction& instruction, StepHandler& handler) {
 
 }  // namespace
 
-void execute(std::span<const Instruction> program, StepHandler& handler) {
+std::vector<core::BoxOp> op_names() {
+  std::vector<core::BoxOp> names;
+  for (std::size_t op = 0; op < kOpCount; ++op) {
+    const OpRow& row = row_of(static_cast<Op>(op));
+    names.push_back({std::string(row.picture), row.trace.name});
+  }
+  return names;
+}
+
+void execute(std::span<const Instruction> program, StepHandler& handler, core::BlackBox* box) {
   for (const Instruction& instruction : program) {
+    if (box != nullptr) {
+      box->begin_instruction(static_cast<int>(instruction.op), instruction.micro, instruction.unit);
+    }
     const TraceScope scope(row_of(instruction.op).trace, {instruction.micro, instruction.unit});
     if (instruction.op == Op::kBackward) {
       backward(instruction, handler);
@@ -29,6 +41,7 @@ void execute(std::span<const Instruction> program, StepHandler& handler) {
       handler.run(instruction);
     }
   }
+  if (box != nullptr) box->end_instructions();
 }
 
 }  // namespace fm::pipeline

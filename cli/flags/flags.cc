@@ -213,6 +213,9 @@ constexpr FlagRow kRows[] = {
      "network interfaces, separated by commas, of which ranks of several hosts use the first that "
      "is there: ib0,eth1; FME_INTERFACE alike",
      into<&O::interfaces>},
+    {"blackbox", kBool, "true", kOutput,
+     "keep each rank's last operations in OUTPUT_DIR/blackbox, for `fmengine blackbox`",
+     into<&O::blackbox>},
     {"learning_rate", kText, "", kTrainer,
      "for \"auto\", 5e-5; must be the JSON's number if it has one"},
     {"weight_decay", kText, "", kTrainer, "for \"auto\", 0"},

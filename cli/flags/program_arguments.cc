@@ -52,6 +52,23 @@ Program report_program() {
           .flags = kReportRows};
 }
 
+// fmengine-blackbox.
+
+constexpr FlagRow kBlackboxRows[] = {
+    {"before", FlagKind::kBool, "false", "Flags", "of the start before the newest one"},
+    {"last", FlagKind::kInt, "0", "Flags", "print the last N records of every rank, by time"},
+    {"json", FlagKind::kBool, "false", "Flags", "as one JSON object"},
+};
+
+Program blackbox_program() {
+  return {.name = "fmengine-blackbox",
+          .purpose = "Tells what every rank of a run did last, and who waits for whom.",
+          .usage =
+              "OUT [flags]\n"
+              "  OUT is what --output_dir was; the run may have crashed, hang, or go on.",
+          .flags = kBlackboxRows};
+}
+
 // fmengine-tokenize.
 
 constexpr FlagRow kTokenizeRows[] = {
@@ -239,6 +256,27 @@ ReportCommand parse_report_command(std::span<const std::string> words) {
 }
 
 std::string report_help_text() { return help_text(report_program()); }
+
+BlackboxCommand parse_blackbox_command(std::span<const std::string> words) {
+  BlackboxCommand command;
+  const SplitWords split = split_words(words, kBlackboxRows);
+  const std::vector<std::string> normal = normalise_argv(split.flagged, kBlackboxRows).words;
+  command.help = std::find(normal.begin(), normal.end(), "--help") != normal.end();
+  command.version = std::find(normal.begin(), normal.end(), "--version") != normal.end();
+  if (command.help || command.version) return command;
+  const FlagValues flags(blackbox_program(), normal);
+  FM_USER_CHECK(split.plain.size() == 1,
+                "the folder of one run is required; give what --output_dir was: "
+                "fmengine-blackbox OUT (",
+                core::counted(split.plain.size(), "folder"), ")");
+  command.folder = split.plain[0];
+  command.before = flags.flag("before");
+  command.json = flags.flag("json");
+  command.last = static_cast<std::size_t>(flags.integer("last", 0));
+  return command;
+}
+
+std::string blackbox_help_text() { return help_text(blackbox_program()); }
 
 TokenizeCommand parse_tokenize_command(std::span<const std::string> words) {
   TokenizeCommand command;

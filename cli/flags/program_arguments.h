@@ -1,6 +1,7 @@
 // The command lines of the programs beside fmengine-train.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,6 +39,21 @@ struct ReportCommand {
 ReportCommand parse_report_command(std::span<const std::string> words);
 
 std::string report_help_text();
+
+// fmengine-blackbox's command line.
+struct BlackboxCommand {
+  bool help = false;
+  bool version = false;
+  std::string folder;
+  bool before = false;  // of the start before the newest
+  bool json = false;
+  std::size_t last = 0;  // records of each rank to print
+};
+
+// Words without the program's name. Throws UserError (10).
+BlackboxCommand parse_blackbox_command(std::span<const std::string> words);
+
+std::string blackbox_help_text();
 
 // fmengine-tokenize's command line.
 struct TokenizeCommand {

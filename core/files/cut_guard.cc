@@ -16,6 +16,7 @@ struct CutGuardEntry {
   std::atomic<bool> taken = true;
   std::atomic<const std::byte*> begin = nullptr;  // null: it guards nothing
   std::atomic<std::size_t> size = 0;
+  std::atomic<int> access = PROT_READ;
   std::atomic<bool> cut = false;
   CutGuardEntry* next = nullptr;
 };
@@ -49,7 +50,7 @@ void put_zeros(int signal, siginfo_t* info, void*) {
     // Before the zeros: another thread may read them at once, and ask.
     entry->cut = true;
     // The system call itself: ThreadSanitizer takes mmap for a write to all of the mapping.
-    put = ::syscall(SYS_mmap, begin + first, entry->size - first, PROT_READ,
+    put = ::syscall(SYS_mmap, begin + first, entry->size - first, entry->access.load(),
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != -1;
   }
   if (!put) {  // not ours: it ends as it would have ended
@@ -79,11 +80,12 @@ CutGuardEntry* take_entry() {
 
 }  // namespace
 
-CutGuard::CutGuard(std::span<const std::byte> mapping) {
+CutGuard::CutGuard(std::span<const std::byte> mapping, Guarded use) {
   if (mapping.empty()) return;
   [[maybe_unused]] static const bool installed = install();
   entry_ = take_entry();
   entry_->cut = false;
+  entry_->access = use == Guarded::kWritten ? PROT_READ | PROT_WRITE : PROT_READ;
   entry_->size = mapping.size();
   entry_->begin = mapping.data();
 }

@@ -4,11 +4,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 namespace fm::core {
 
 struct CutGuardEntry;
+
+// What the process does with a mapping: where it writes, zeros that stand in can be written, too.
+enum class Guarded : std::uint8_t { kRead, kWritten };
 
 // Of one mapping, which it does not own.
 //
@@ -17,7 +21,7 @@ struct CutGuardEntry;
 class CutGuard {
  public:
   CutGuard() = default;
-  explicit CutGuard(std::span<const std::byte> mapping);
+  explicit CutGuard(std::span<const std::byte> mapping, Guarded use = Guarded::kRead);
   CutGuard(CutGuard&& other) noexcept;
   CutGuard& operator=(CutGuard&& other) noexcept;
   ~CutGuard();

@@ -13,10 +13,12 @@
 #include "core/text.h"
 #include "engine/plan/memory_fit.h"
 #include "engine/plan/run_model.h"
+#include "engine/run/run_box.h"
 #include "engine/run/run_data.h"
 #include "engine/run/run_saves.h"
 #include "engine/run/run_text.h"
 #include "engine/run/step_course.h"
+#include "engine/run/step_exchange.h"
 #include "engine/shown/explain_skip.h"
 #include "engine/shown/grace.h"
 #include "engine/shown/next_commands.h"
@@ -72,12 +74,14 @@ class Trainer {
                 steps_of_epoch(rows_.training->samples_per_epoch(), plan_.batch)},
         state_(options, plan_, opened.model, world, ledger_, context.computes),
         stream_(*rows_.training, stream_layout(state_, options)),
-        runtime_(state_, clock_),
+        runtime_(state_, clock_, context.box),
         log_(options, context, world.rank() == 0),
         monitors_({.options = options, .opened = opened, .plan = &plan_}, log_, world.rank() == 0),
         saves_(options, state_, log_),
-        speculative_(options, plan_, context.signals, rows_.evaluation != nullptr) {
+        speculative_(options, plan_, context.signals, rows_.evaluation != nullptr),
+        exchange_(world, context.box, pipe_ranks_of(plan_.mesh)) {
     state_.fence = context.fence;
+    if (context.box != nullptr) name_parts(*context.box, opened.model);
     const bool repeats = options.allow_repeat || options.eval_only;
     check_samples(plan_.batch, rows_.training->samples_per_epoch(), repeats);
     if (rows_.evaluation)
@@ -116,14 +120,13 @@ class Trainer {
       if (trace_ != nullptr && trace_->complete()) write_trace();
       if (!options_.dump_gradients.empty()) return finish_dump();
       if (speculative_.in_flight() > 0) continue;
-      const SignalInbox::Requests asked = agree_on_signals();
+      const SignalInbox::Requests asked = tell_others();
       const bool last = progress_.step == options_.train_steps || stops_early();
       const bool best = options_.load_best_model && progress_.best.step == progress_.step;
       const bool due = options_.saves && (is_multiple(options_.save_steps) || best);
       if (asked.terminate && !saves_in_time()) return end_unsaved();
       const bool save = asked.terminate || asked.save || (due && !last);
-      if (save) saves_.save(progress_, asked.terminate ? Must::kSucceed : Must::kMayFail);
-      if (save) warn_of_grace();
+      if (save) this->save(asked.terminate ? Must::kSucceed : Must::kMayFail);
       if (asked.terminate && trace_ != nullptr && trace_->unwritten()) write_trace();
       if (asked.terminate) return end_early();
     }
@@ -236,12 +239,16 @@ class Trainer {
   void step() {
     const auto start = std::chrono::steady_clock::now();
     const rusage before = usage_so_far();
+    const std::int64_t waited_before = waited_ns();
     clock_.reset();
+    enter(core::RunPhase::kStep, next_step());
     core::fault({"step.pre", state_.world.rank(), next_step()});
     TimedStep done;
     compute(done);
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
     done.seconds = spent.count();
+    exchange_.add_step(static_cast<std::int64_t>(1e9 * done.seconds), waited_ns() - waited_before);
+    enter(core::RunPhase::kBetweenSteps, next_step());
     done.phases = clock_;  // to explain a skip is no part of the step
     done.phases.fill(1e3 * done.seconds);
     done.mem_peak = machine::peak_memory();
@@ -322,7 +329,9 @@ class Trainer {
     line.epoch = epochs_.passed(progress_.samples);
     const bool last = progress_.step == options_.train_steps;
     if (evaluation_ && (is_multiple(options_.eval_steps) || last)) {
+      enter(core::RunPhase::kEvaluation, progress_.step);
       line.eval_loss = evaluation_->run();
+      enter(core::RunPhase::kBetweenSteps, progress_.step);
       progress_.best = after_evaluation(progress_.best, progress_.step, *line.eval_loss,
                                         options_.early_stopping_threshold);
     }
@@ -330,12 +339,24 @@ class Trainer {
     return line;
   }
 
-  SignalInbox::Requests agree_on_signals() {
+  SignalInbox::Requests tell_others() {
     SignalInbox::Requests mine;
     if (context_.signals != nullptr) mine = context_.signals->read();
-    std::int64_t asked[2] = {mine.save ? 1 : 0, mine.terminate ? 1 : 0};
-    state_.world.all_reduce({asked, core::Elements(2), core::DType::kI64}).finish();
-    return {asked[0] > 0, asked[1] > 0};
+    const StepExchange::Told told = exchange_.tell(mine, progress_.step);
+    if (told.slow) log_.note(text_of(*told.slow), json_of(*told.slow, progress_.step));
+    return told.asked;
+  }
+
+  void enter(core::RunPhase phase, std::int64_t step) {
+    if (context_.box != nullptr) context_.box->begin_phase(phase, step);
+  }
+  std::int64_t waited_ns() const { return context_.box == nullptr ? 0 : context_.box->waited_ns(); }
+
+  void save(Must must) {
+    enter(core::RunPhase::kSave, progress_.step);
+    saves_.save(progress_, must);
+    warn_of_grace();
+    enter(core::RunPhase::kBetweenSteps, progress_.step);
   }
 
   int finish_dump() {
@@ -416,13 +437,14 @@ class Trainer {
                             progress_.best.step, " (loss ", progress_.best.loss, ") in ",
                             progress_.best.worse, " evaluations"));
     }
-    saves_.save(progress_, Must::kSucceed);
+    save(Must::kSucceed);
     const std::int64_t best = progress_.best.step;
     if (options_.load_best_model && best >= 0 && best != progress_.step) {
       load_step(options_, best, state_);
       log_.say(core::concat("the best evaluation was in step ", best, " (loss ",
                             progress_.best.loss, "): that model is exported"));
     }
+    enter(core::RunPhase::kExport, progress_.step);
     export_model(options_, opened_.facts, state_, export_target(options_, opened_.facts));
     const std::string folder = options_.output_dir + "/hf";
     log_.say(core::concat(
@@ -447,6 +469,7 @@ class Trainer {
   RunMonitors monitors_;
   RunSaves saves_;
   SpeculativeSteps speculative_;
+  StepExchange exchange_;
   std::optional<Evaluation> evaluation_;
   ProgressState progress_;
   std::string frozen_weights_;    // fingerprint
@@ -476,7 +499,8 @@ int train(const TrainOptions& options, const model::OpenedModel& opened, comm::C
   if (!options.trace.empty()) trace.emplace(options, world);
   world.barrier().finish();
   comm::VerbCounts counts;
-  const auto watched = comm::traced(world, options.monitors.comms ? &counts : nullptr);
+  keep_box(options, world, context);
+  const auto watched = comm::traced(world, options.monitors.comms ? &counts : nullptr, context.box);
   const model::OpenedModel mine =
       part_of(opened, options, world.rank() % options.model_parallel_size);
   Trainer trainer(options, mine, *watched, context, trace ? &*trace : nullptr);

@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "checkpoint/output_fence.h"
-#include "engine/shown/grace.h"
+#include "core/blackbox/black_box.h"
 #include "core/step_pace.h"
+#include "engine/shown/grace.h"
 #include "engine/state/run_identity.h"
 #include "engine/step/rank_device.h"
 #include "machine/limits.h"
@@ -26,6 +27,7 @@ struct RunContext {
   std::string version = "";
   RankDevice computes = {};        // of options.device
   double peak_flops = 0.0;         // per second, of all devices' data sheets; 0: not known
+  core::BlackBox* box = nullptr;   // of this rank; null: nothing is recorded
   SignalInbox* signals = nullptr;  // null: signals act as the system does
   std::optional<Grace> grace = std::nullopt;  // absent: nothing ends a save behind SIGTERM
   checkpoint::OutputFence fence = {};         // armed when rank 0 holds the output directory

@@ -228,6 +228,13 @@ void RunLog::evaluation(std::int64_t step, double loss, std::int64_t rows) {
   if (!problem.empty()) warn("metrics.jsonl lacks this evaluation (" + problem + ")");
 }
 
+void RunLog::note(const std::string& text, const std::string& json) {
+  if (!speaks_) return;
+  say(text);
+  const std::string problem = metrics_ ? metrics_->append(json) : "";
+  if (!problem.empty()) warn("metrics.jsonl lacks this note (" + problem + ")");
+}
+
 void RunLog::step(StepLine line) {
   if (!speaks_) return;
   line.unix_time = unix_time();

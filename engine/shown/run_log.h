@@ -58,6 +58,8 @@ class RunLog {
   void sync();  // lines of finished steps are on the disk, or it is said why not
   void say(const std::string& text);   // one plain line on stdout
   void warn(const std::string& text);  // one line on stderr
+  // One plain line, and the same as an object of its own in metrics.jsonl.
+  void note(const std::string& text, const std::string& json);
 
  private:
   void end_live_line();

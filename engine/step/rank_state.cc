@@ -29,9 +29,16 @@ struct Groups {
   std::unique_ptr<comm::Communicator> of_tensors(const std::vector<int>& members,
                                                  const comm::NcclUse& use) const {
     std::unique_ptr<comm::Communicator> ranks = world.split(members);
+    ranks->set_name(use.name);
     if (on.device == nullptr) return ranks;
     if (on.link != nullptr && ranks->size() > 1) return on.link(std::move(ranks), ledger, use);
     return comm::staged(std::move(ranks), *on.device);
+  }
+  // For counts, losses, norms and signals.
+  comm::Words of_words(const std::vector<int>& members, std::string_view name) const {
+    std::unique_ptr<comm::Communicator> ranks = world.split(members);
+    ranks->set_name(name);
+    return comm::Words(std::move(ranks));
   }
   // The same; null for one rank alone.
   std::unique_ptr<comm::Communicator> of_several(const std::vector<int>& members,
@@ -87,9 +94,10 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       ulysses(Groups{world, ledger, on}.of_several(ulysses_group(plan, world.rank()), {"ulysses"})),
       ring(Groups{world, ledger, on}.of_several(
           ring_group(plan, world.rank()), {"ring", core::SumOrder::kFast, comm::Messages::kRing})),
-      words{comm::Words(world.split(plan.mesh.shard_group(world.rank()))),
-            comm::Words(world.split(plan.mesh.pipe_group(world.rank()))),
-            comm::Words(world.split(plan.mesh.model_group(world.rank())))},
+      words{
+          Groups{world, ledger, on}.of_words(plan.mesh.shard_group(world.rank()), "dp words"),
+          Groups{world, ledger, on}.of_words(plan.mesh.pipe_group(world.rank()), "pipe words"),
+          Groups{world, ledger, on}.of_words(plan.mesh.model_group(world.rank()), "tensor words")},
       pools(plan.pools(at.pipe_rank)),
       layout(plan.layout(at.pipe_rank, plan.mesh.shard_of(at))),
       params(layout, memory, *dp),

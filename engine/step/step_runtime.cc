@@ -34,9 +34,10 @@ std::size_t most_entries(const model::Model& model) {
 
 }  // namespace
 
-StepRuntime::StepRuntime(RankState& state, core::PhaseClock& clock)
+StepRuntime::StepRuntime(RankState& state, core::PhaseClock& clock, core::BlackBox* box)
     : state_(state),
       clock_(clock),
+      box_(box),
       exchange_(state, clock),
       ahead_(state, clock),
       slot_loss_(state.memory, static_cast<std::size_t>(state.plan.rules.micros)),
@@ -78,7 +79,7 @@ StepResult StepRuntime::run_program(const std::vector<pipeline::Program>& by_pip
   slot_loss_.clear(state_.work);
   if (copies_) copies_->begin();
   const std::span program(by_pipe_rank[static_cast<std::size_t>(state_.at.pipe_rank)]);
-  pipeline::execute(program.subspan(ahead_.begin_step()), *this);
+  pipeline::execute(program.subspan(ahead_.begin_step()), *this, box_);
   end_of_program();
   ahead_.end_step(request_, result_);
   return result_;
@@ -518,7 +519,7 @@ StepResult StepRuntime::validate_step(const data::BatchStream& next, const StepR
   stream_ = &next;
   request_ = request;
   if (copies_) copies_->begin();
-  pipeline::execute(ahead_.beginning_of_next(), *this);
+  pipeline::execute(ahead_.beginning_of_next(), *this, box_);
   if (copies_) copies_->settle();
   return ahead_.take_result();
 }

@@ -33,10 +33,11 @@ struct NonFinite {
 //            step, validate_step comes first; the forwards that it ran stay allocated for the
 //            train_step that follows it with the same rows.
 // Thread:    the rank's thread.
-// Lifetime:  state, stream and clock outlive it.
+// Lifetime:  state, stream, clock and box outlive it.
 class StepRuntime : public pipeline::StepHandler {
  public:
-  StepRuntime(RankState& state, core::PhaseClock& clock);
+  // `box` may be null.
+  StepRuntime(RankState& state, core::PhaseClock& clock, core::BlackBox* box = nullptr);
 
   // Runs the training program on the loaded step of `stream`. Collective.
   StepResult train_step(const data::BatchStream& stream, const StepRequest& request);
@@ -120,6 +121,7 @@ class StepRuntime : public pipeline::StepHandler {
 
   RankState& state_;
   core::PhaseClock& clock_;
+  core::BlackBox* const box_;
   HiddenExchange exchange_;
   StepAhead ahead_;
   const data::BatchStream* stream_ = nullptr;

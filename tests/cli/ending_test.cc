@@ -53,6 +53,30 @@ TEST(Ending, EveryErrorBecomesOneLineAndItsCode) {
   EXPECT_EQ(end_with(true, [] { return 75; }).code, 75);
 }
 
+// Where it was, for a rank that waited: not for errors of its own.
+TEST(Ending, ARankThatWaitedForAnotherSaysWhereItWas) {
+  const auto end = [](core::ExitCode code) {
+    Ending ending("prog");
+    ending.set_world_rank(1);
+    ending.set_whereabouts([] { return "step 3, norm N, barrier #7 of group dp[0,1]"; });
+    std::string told;
+    ending.set_shut_down([&](int, const std::string& message) { told = message; });
+    ::testing::internal::CaptureStderr();
+    ending.run([&]() -> int { throw core::MachineError(code, "late"); });
+    EXPECT_EQ(::testing::internal::GetCapturedStderr(), "prog: rank 1: " + told + "\n");
+    return told;
+  };
+  const std::string place = "; rank 1 was in step 3, norm N, barrier #7 of group dp[0,1]";
+  EXPECT_EQ(end(core::ExitCode::kHang), "late" + place);
+  EXPECT_EQ(end(core::ExitCode::kPeerLost), "late" + place);
+  EXPECT_EQ(end(core::ExitCode::kStorageFailed), "late");
+  Ending follower("prog");
+  follower.set_whereabouts([] { return "step 3"; });
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(follower.follow({.world_rank = 1, .exit_code = 20, .message = "rank 1 is lost"}), 20);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "rank 1 is lost; rank 0 was in step 3\n");
+}
+
 TEST(Ending, OnlyTrainingIsAdvisedToTrainOtherwise) {
   const auto advice = [](const char* program) {
     Ending ending(program);

@@ -1,10 +1,13 @@
 // Files of models: tokenizers, weights, configurations; and those of runs that are read again.
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 
 #include "checkpoint/hf_folder.h"
 #include "checkpoint/manifest.h"
 #include "cli/flags/arguments.h"
 #include "cli/peft_folder.h"
+#include "core/blackbox/black_box.h"
 #include "core/crc32c.h"
 #include "core/tensor_slice.h"
 #include "engine/infer/model_text.h"
@@ -12,6 +15,7 @@
 #include "engine/plan/part_start.h"
 #include "engine/state/progress_state.h"
 #include "model/opened_model.h"
+#include "observe/blackbox/crash_report.h"
 #include "observe/report/page.h"
 #include "observe/report/trace_step.h"
 #include "tests/checkpoint/safetensors_bytes.h"
@@ -169,6 +173,35 @@ void make_page(const fs::path& folder) {
   report::unit_times(trace, "trace.json");
 }
 
+// The ring of a rank that waits, cut to few records: a file says how many it has.
+std::string black_box(int rank) {
+  constexpr std::uint32_t kRecords = 24;
+  const testing::ScratchFolder scratch;
+  core::BlackBox box(rank);
+  box.name_ops({{"F", "forward"}, {"R", "reduce"}});
+  box.name_units({"embedding", "layers.0", "head"});
+  const int group = box.add_group("dp", {0, 1}, rank);
+  box.keep_in(scratch.path() / "one.ring", {.run = "r", .world_rank = rank, .world_size = 2});
+  for (int step = 1; step < 5; ++step) {
+    box.begin_phase(core::RunPhase::kStep, step);
+    box.begin_instruction(1, 0, 1);
+    box.done(box.begin_verb({.verb = core::BoxVerb::kAllGather, .group = group}));
+  }
+  box.begin_verb({.verb = core::BoxVerb::kReceive, .group = group, .partner = 1 - rank});
+  std::string file = testing::file_content(scratch.path() / "one.ring");
+  std::memcpy(file.data() + offsetof(core::BoxHeader, records), &kRecords, sizeof(kRecords));
+  return file.substr(0, core::kBoxRecordsAt + kRecords * sizeof(core::BoxWords));
+}
+
+void read_black_boxes(const fs::path& folder) {
+  blackbox::RingFolder rings = blackbox::read_rings(folder, false);
+  std::vector<blackbox::ProcessLife> lives;
+  for (const blackbox::RingFile& ring : rings.rings) lives.push_back(blackbox::life_of(ring));
+  const auto report = blackbox::crash_report(std::move(rings), std::move(lives));
+  blackbox::report_text(report, 8);
+  blackbox::report_json(report, 8);
+}
+
 constexpr const char* kSeal = ",\"crc32c\":\"";
 
 // Without its last field, which seals it: damage that has a seal is read.
@@ -274,6 +307,9 @@ std::vector<Reader> model_readers() {
       {"metrics.jsonl and trace",
        {{{"metrics.jsonl", kMetrics, Kind::kJsonLines}, {"trace.json", kTrace, Kind::kJson}}},
        make_page},
+      {"black boxes",
+       {{{"rank00000.ring", black_box(0)}, {"rank00001.ring", black_box(1)}}},
+       read_black_boxes},
       {"DeepSpeed JSON",
        {{{"ds.json", kDeepSpeed, Kind::kJson}}},
        [=](const fs::path& folder) {

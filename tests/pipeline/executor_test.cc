@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/check.h"
+
 namespace fm::pipeline {
 namespace {
 
@@ -28,6 +30,35 @@ TEST(Executor, BackwardIsItsInputHalfThenItsWeightHalf) {
   Recorder recorder;
   execute(parse("B0.3"), recorder);
   EXPECT_EQ(recorder.calls(), "I0.3 W0.3 ");
+}
+
+// An instruction that throws stays open.
+TEST(Executor, SaysInTheBlackBoxWhatItRuns) {
+  class Failing : public StepHandler {
+   public:
+    explicit Failing(core::BlackBox& box) : box_(box) {}
+    void run(const Instruction& at) override {
+      said += box_.whereabouts() + "; ";
+      if (at.op == Op::kReduce) throw core::BugError("fails");
+    }
+    std::string said;
+
+   private:
+    core::BlackBox& box_;
+  };
+  core::BlackBox box;
+  box.name_ops(op_names());
+  box.name_units({"embedding", "layers.0"});
+  box.begin_phase(core::RunPhase::kStep, 4);
+  Failing handler(box);
+  execute(parse("g.1 F0.1"), handler, &box);
+  EXPECT_EQ(box.whereabouts(), "step 4");
+  EXPECT_THROW(execute(parse("B3.1 R.1 N"), handler, &box), core::BugError);
+  EXPECT_EQ(handler.said,
+            "step 4, gather g.1 (layers.0); step 4, forward F0.1 (layers.0); "
+            "step 4, backward B3.1 (layers.0); step 4, backward B3.1 (layers.0); "
+            "step 4, reduce R.1 (layers.0); ");
+  EXPECT_EQ(box.whereabouts(), "step 4, reduce R.1 (layers.0)");
 }
 
 }  // namespace
