@@ -118,6 +118,10 @@ class TracedCommunicator : public Communicator {
   std::unique_ptr<Communicator> split(std::span<const int> members) override {
     return std::make_unique<TracedCommunicator>(inner_.split(members), counts_);
   }
+  std::unique_ptr<Communicator> split_narrow(std::span<const int> members, Travel travel) override {
+    return std::make_unique<TracedCommunicator>(inner_.split_narrow(members, travel), counts_);
+  }
+  core::Bytes sent() const override { return inner_.sent(); }
 
  private:
   template <class Post>

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "comm/travel.h"
 #include "comm/verb_counts.h"
 #include "core/buffer.h"
 #include "core/check.h"
@@ -176,6 +177,13 @@ class Communicator {
 
   // Members in the new order, this rank among them; only members call, all in the same order.
   virtual std::unique_ptr<Communicator> split(std::span<const int> members) = 0;
+  // The same, but what its all_gather, reduce_scatter and large all_reduce send to other hosts
+  // travels like that. Backends without hosts send nothing there.
+  virtual std::unique_ptr<Communicator> split_narrow(std::span<const int> members, Travel) {
+    return split(members);
+  }
+  // In messages to other hosts so far, of all groups of this rank.
+  virtual core::Bytes sent() const { return {}; }
 };
 
 // A world of one rank: every verb is a copy or does nothing, so callers need no branch for one
