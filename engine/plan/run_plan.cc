@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "core/check.h"
 
@@ -22,6 +23,13 @@ core::Bytes sent_to_peers(const RunPlan& plan, const pipeline::Instruction& at) 
   return without_output ? peers.forward : peers.forward + peers.output;
 }
 
+// The first world rank of a pipe rank.
+int first_rank_of(const core::Mesh& mesh, int pipe_rank) {
+  int rank = 0;
+  while (mesh.position_of(rank).pipe_rank != pipe_rank) ++rank;
+  return rank;
+}
+
 // The last stage: what every rank's layout follows from.
 zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& model,
                                const RunShape& run, const pipeline::ProgramRules& rules) {
@@ -38,6 +46,8 @@ zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& 
                     .matrices = rule.by_matrix,
                     .dp_size = run.mesh.shards(),
                     .micros = run.micros(),
+                    .gradient_travel = run.between.gradients,
+                    .weight_travel = run.between.weights,
                     .gradient_slots = run.overlap && run.sharding.reduce_every_micro ? 2 : 1,
                     .undoes = rules.validates,
                     .keeps_gradients = rule.by_matrix != nullptr || rule.by_tensor != nullptr},
@@ -65,7 +75,9 @@ pipeline::PoolSizes RunPlan::pools(int pipe_rank) const {
 }
 
 zero::Layout RunPlan::layout(int pipe_rank, int dp_rank) const {
-  return zero::make_layout(state, pipe_rank, dp_rank);
+  zero::LayoutInput input = state;
+  input.rules.host_of = between.hosts_of(mesh.shard_group(first_rank_of(mesh, pipe_rank)));
+  return zero::make_layout(input, pipe_rank, dp_rank);
 }
 
 MemoryForecast RunPlan::memory(int pipe_rank) const {
@@ -87,10 +99,14 @@ MemoryForecast RunPlan::memory(int pipe_rank) const {
 std::map<std::string, core::Bytes> RunPlan::wire_bytes(int pipe_rank) const {
   const zero::Layout layout = this->layout(pipe_rank, 0);
   std::map<std::string, core::Bytes> out;
+  std::set<int> near;  // flat parameters that the ranks of a host have together
   for (const pipeline::Instruction& at : train[static_cast<std::size_t>(pipe_rank)]) {
+    if (at.op == pipeline::Op::kRelease && layout.plan.secondary > 1) {
+      for (const int flat_param : layout.read_by(at.unit)) near.insert(layout.home_of(flat_param));
+    }
     const bool hidden_leaves = at.op == pipeline::Op::kSendAct || at.op == pipeline::Op::kSendGrad;
     const std::optional<core::Bytes> sent =
-        hidden_leaves ? core::bytes_of(hidden, layout.element) : layout.sent_by(at);
+        hidden_leaves ? core::bytes_of(hidden, layout.element) : layout.sent_by(at, near);
     if (sent) out[std::string(pipeline::row_of(at.op).picture)] += *sent;
     const core::Bytes shared = sent_to_peers(*this, at);
     if (shared.count() > 0) out[std::string(pipeline::row_of(at.op).picture)] += shared;
