@@ -167,7 +167,7 @@ constexpr std::string_view kOnCpu = "on CPUs the state is in host memory already
 constexpr std::string_view kOffloadOff = "nothing is offloaded";
 constexpr std::string_view kSlices = "every unit is cut into one slice per data rank";
 constexpr std::string_view kFrozen8 =
-    "frozen weights are not quantised; zero_quantized_weights halves and quarters all that travel";
+    "frozen weights stay as they are; zero_quantized_weights makes gathers of all weights smaller";
 constexpr std::string_view kNoFeedback =
     "errors of zero_quantized_gradients are not fed back; remove it";
 constexpr std::string_view kAsync =

@@ -1,6 +1,7 @@
 #include "engine/plan/run_shape.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "core/check.h"
@@ -62,7 +63,7 @@ void check_length(int units, std::int64_t micros) {
 std::vector<int> hosts_of(const comm::Communicator& world) {
   std::vector<int> host_of, first;
   for (int rank = 0; rank < world.size(); ++rank) {
-    const auto shares = [&](int other) { return world.may_share(std::vector<int>{other, rank}); };
+    const auto shares = [&](int other) { return world.may_share(std::array{other, rank}); };
     const auto found = std::ranges::find_if(first, shares);
     host_of.push_back(found == first.end() ? rank : *found);
     if (found == first.end()) first.push_back(rank);
