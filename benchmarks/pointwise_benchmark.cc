@@ -15,6 +15,7 @@
 #include "kernels/pointwise/cross_entropy.h"
 #include "kernels/pointwise/elements.h"
 #include "kernels/pointwise/optimizers.h"
+#include "kernels/pointwise/quantize.h"
 #include "kernels/pointwise/rmsnorm.h"
 #include "kernels/pointwise/rope.h"
 #include "kernels/pointwise/sums.h"
@@ -296,6 +297,26 @@ void tree_add_to_both(State& state) {
       [&] { fm::kernels::tree_add_to_both(fm::core::Work(), count, a.data(), b.data()); });
 }
 BENCHMARK(tree_add_to_both)->Arg(kInCache)->Arg(kInMemory);
+
+// There and back, in 8 or 4 bits.
+void quantize(State& state) {
+  const std::int64_t count = state.range(1);
+  const bool eight = state.range(0) == 8;
+  Floats x = random_values(count);
+  Floats scales(static_cast<std::size_t>(fm::kernels::quant_blocks(count)));
+  std::vector<std::int8_t> q8(x.size());
+  std::vector<std::uint8_t> q4((x.size() + 1) / 2);
+  run(state, count, count * std::int64_t{sizeof(float)}, [&] {
+    if (eight) {
+      fm::kernels::quantize8(count, x.data(), scales.data(), q8.data());
+      fm::kernels::dequantize8(count, scales.data(), q8.data(), x.data());
+    } else {
+      fm::kernels::quantize4(count, x.data(), scales.data(), q4.data());
+      fm::kernels::dequantize4(count, scales.data(), q4.data(), x.data());
+    }
+  });
+}
+BENCHMARK(quantize)->ArgsProduct({{8, 4}, {kInCache, kInMemory}});
 
 }  // namespace
 

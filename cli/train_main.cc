@@ -157,7 +157,8 @@ int print_plan(Command& command, const fm::comm::LaunchInfo& launch) {
   const fm::engine::WorldShape world{
       .ranks = ranks,
       .sharing = shared ? fm::core::ParamSharing::kOneHost : fm::core::ParamSharing::kPrivate,
-      .threads = fm::kernels::kernel_threads()};
+      .threads = fm::kernels::kernel_threads(),
+      .host_of = fm::engine::planned_hosts(command.options, ranks)};
   fm::engine::choose_rows(command.options);
   const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);
   add_folder_notes(command, opened.facts);

@@ -147,6 +147,10 @@ class TracedCommunicator : public Communicator {
   void set_name(std::string_view name) override {
     if (box_ != nullptr && size() > 1) box_->rename_group(group_, std::string(name));
   }
+  std::unique_ptr<Communicator> split_narrow(std::span<const int> members, Travel travel) override {
+    return std::make_unique<TracedCommunicator>(inner_.split_narrow(members, travel), counts_);
+  }
+  core::Bytes sent() const override { return inner_.sent(); }
 
  private:
   struct Call {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "comm/pending.h"
+#include "comm/travel.h"
 #include "comm/verb_counts.h"
 #include "core/blackbox/black_box.h"
 #include "core/buffer.h"
@@ -113,6 +114,14 @@ class Communicator {
 
   // How reports call the group; all members give it the same name.
   virtual void set_name(std::string_view /*name*/) {}
+
+  // As split, but what its all_gather, reduce_scatter and large all_reduce send to other hosts
+  // travels like that. Backends without hosts send nothing there.
+  virtual std::unique_ptr<Communicator> split_narrow(std::span<const int> members, Travel) {
+    return split(members);
+  }
+  // In messages to other hosts so far, of all groups of this rank.
+  virtual core::Bytes sent() const { return {}; }
 };
 
 // A world of one rank: every verb is a copy or does nothing, so callers need no branch for one

@@ -51,6 +51,9 @@ struct ShardPlan {
   Home optimizer = Home::kEveryRank;
   bool reduce_every_micro = false;
   Regather regather = Regather::kMicro;
+  // Ranks of a host, of which each keeps a part of what was gathered until parameters change
+  // (ZeRO++'s hpZ, arXiv 2306.10209); 1: nobody does.
+  int secondary = 1;
 
   // Where ranks share memory, a rank writes its own part of a micro-batch's gradient where the sum
   // will rest, and only the other owners' parts into a slot.

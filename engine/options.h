@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "checkpoint/find_checkpoint.h"
+#include "comm/travel.h"
 #include "core/param_table.h"
 #include "core/shard_plan.h"
 #include "engine/device_options.h"
@@ -129,6 +130,11 @@ struct TrainOptions {
   bool overlap = true;
   // Elements gathered ahead of their use under ZeRO 3; unset: the largest unit's.
   std::optional<std::int64_t> prefetch_elements;
+  // Between hosts (docs/between_hosts.md): gradients, and the weights that ZeRO 3 gathers; and how
+  // many data ranks of a host keep what was gathered, 1: none.
+  comm::Travel gradient_travel = comm::Travel::kWhole;
+  comm::Travel weight_travel = comm::Travel::kWhole;
+  int hpz_ranks = 1;
   // Of parameters, hidden states and their gradients. kBF16, kF16: the optimizer updates an fp32
   // master, and gradients of parameters are fp32.
   core::DType element = core::DType::kF32;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <span>
 
+#include "comm/host_layout.h"
 #include "core/check.h"
 
 namespace fm::zero {
@@ -16,12 +17,22 @@ using core::Elements;
 using core::Home;
 using pipeline::Op;
 
+SentCopies copies_of(const StateRules& rules, int dp_rank) {
+  const int others = rules.dp_size - 1;
+  if (rules.host_of.empty()) return {others, others};
+  const comm::HostLayout hosts(rules.host_of);
+  if (hosts.hosts() == 1) return {others, others};
+  return {hosts.hosts() - 1, static_cast<int>(hosts.clients(dp_rank).size()),
+          static_cast<int>(hosts.nodes_of(hosts.host_of(dp_rank)).size())};
+}
+
 class Builder {
  public:
   Builder(const LayoutInput& input, int pipe_rank, int dp_rank)
       : input_(input), pipe_rank_(pipe_rank) {
     static_cast<StateRules&>(out_) = input.rules;
     out_.dp_rank = dp_rank;
+    out_.copies = copies_of(input.rules, dp_rank);
     out_.head_unit = input.units.head();
     if (input.rules.order == core::SumOrder::kCanonical) {
       out_.counter_levels = std::bit_width(static_cast<unsigned>(out_.leaves())) - 1;
@@ -179,6 +190,12 @@ class Builder {
       out_.reservations.push_back({Role::kParams, Account::kParams, input_.rules.element, there,
                                    common ? Where::kHost : Where::kPrivate,
                                    flat_param.params.count});
+      if (out_.plan.secondary == 1) continue;
+      FM_CHECK(out_.dp_size % out_.plan.secondary == 0, out_.dp_size, " data ranks on hosts of ",
+               out_.plan.secondary);
+      const Elements part(flat_param.map.padded().count() / out_.plan.secondary);
+      out_.reservations.push_back({Role::kSecondary, Account::kParams, input_.rules.element,
+                                   flat_param.alias < 0 ? part : Elements(0), Where::kPeers});
     }
     for (const FlatParam& flat_param : trained()) {
       reserve(Role::kGrads, Account::kGrads, flat_param.grads.count, Where::kPeers);
@@ -267,7 +284,17 @@ Bytes Layout::charged(Account account) const {
   return out;
 }
 
-std::optional<Bytes> Layout::sent_by(const pipeline::Instruction& at) const {
+std::vector<int> Layout::read_by(int unit) const {
+  std::vector<int> out;
+  for (int flat_param = 0; flat_param < count(); ++flat_param) {
+    const bool read = flat_param == tied.read && unit == head_unit;
+    if (at(flat_param).unit == unit || read) out.push_back(flat_param);
+  }
+  return out;
+}
+
+std::optional<Bytes> Layout::sent_by(const pipeline::Instruction& at,
+                                     const std::set<int>& near) const {
   std::optional<Bytes> out;
   const auto add = [&](Bytes bytes) { out = out.value_or(Bytes(0)) + bytes; };
   if (at.op == Op::kReduceTied && tied.peer >= 0) add(f32(tied.exchanged));
@@ -276,13 +303,20 @@ std::optional<Bytes> Layout::sent_by(const pipeline::Instruction& at) const {
     const bool own = here && !is_frozen(flat_param);
     const bool read = here || (flat_param == tied.read && at.unit == head_unit);
     const core::ShardMap& map = this->at(flat_param).map;
-    const Bytes scatter = f32(map.slice()) * (dp_size - 1);
-    const Bytes weights = core::bytes_of(map.slice(), element) * (dp_size - 1);
-    if (at.op == Op::kGather && read) add(weights);
-    const Bytes reduced = single_slots > 0 && sums_are_whole() ? scatter * dp_size : scatter * 2;
-    if (at.op == Op::kReduce && own) add(sums_are_whole() ? reduced : scatter);
+    const Bytes nodes =
+        comm::travel_bytes(gradient_travel, map.slice() * copies.nodes, DType::kF32);
+    const Bytes sums = comm::travel_bytes(gradient_travel, map.slice(), DType::kF32);
+    const Bytes scatter = nodes * copies.sums;
+    const Bytes gathered = comm::travel_bytes(weight_travel, map.slice(), element) * copies.slices;
+    const Bytes published = core::bytes_of(map.slice(), element) * copies.slices;
+    if (at.op == Op::kGather && read) {
+      add(near.contains(home_of(flat_param)) ? Bytes(0) : gathered);
+    }
+    const Bytes whole = single_slots > 0 ? sums * copies.slices * dp_size
+                                         : scatter + sums * copies.slices;
+    if (at.op == Op::kReduce && own) add(sums_are_whole() ? whole : scatter);
     const bool publishes = plan.params != Home::kOncePerHost && this->at(flat_param).alias < 0;
-    if (at.op == Op::kPublish && own && publishes) add(weights);
+    if (at.op == Op::kPublish && own && publishes) add(published);
   }
   return out;
 }

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <vector>
 
+#include "comm/travel.h"
 #include "core/check.h"
 #include "core/ledger.h"
 #include "core/param_table.h"
@@ -27,6 +29,10 @@ struct StateRules {
   // Canonical order, where a round of micro-batches, one of each data rank, is no subtree: their
   // gradients meet at the owner one by one. How many a step has; 0: a round is summed on its way.
   int single_slots = 0;
+  // Between hosts; host_of: by data rank, empty: every rank has a host to itself.
+  comm::Travel gradient_travel = comm::Travel::kWhole;
+  comm::Travel weight_travel = comm::Travel::kWhole;
+  std::vector<int> host_of = {};
   // Whole gradients that wait for their reduction at once, where each micro-batch is reduced; a
   // reduction is under way while backward writes into the next slot.
   int gradient_slots = 1;
@@ -99,6 +105,7 @@ struct TiedEnds {
 // What a buffer of a store is for.
 enum class Role : std::uint8_t {
   kParams,
+  kSecondary,  // of what was gathered, the part that this rank keeps for its host
   kGrads,
   kCounter,  // canonical order: an accumulator beside the gradient itself, one per level
   kMoment,
@@ -125,8 +132,17 @@ struct Reservation {
   core::Tier tier = core::Tier::kDevice;
 };
 
+// How often a rank sends: its slice, to so many others; its part of a sum, for so many, each of so
+// many nodes (comm/host_layout.h). To other hosts, where data ranks are on several.
+struct SentCopies {
+  int slices = 0;
+  int sums = 0;
+  int nodes = 1;
+};
+
 struct Layout : StateRules {
   int dp_rank = 0;
+  SentCopies copies;
   int counter_levels = 0;
   int head_unit = 0;
   // By index_on_rank of their unit, then the tied end, then those that are frozen.
@@ -165,9 +181,17 @@ struct Layout : StateRules {
   bool sums_are_whole() const;
   // Of every reservation in the account.
   core::Bytes charged(core::Account account) const;
-  // What an instruction sends to other data ranks or to the other end of the tied matrix; nothing
-  // when it is no instruction that sends, or has no need to.
-  std::optional<core::Bytes> sent_by(const pipeline::Instruction& at) const;
+  // The flat parameter that has the parameters of this one.
+  int home_of(int flat_param) const {
+    return at(flat_param).alias < 0 ? flat_param : at(flat_param).alias;
+  }
+  // Flat parameters that a unit reads.
+  std::vector<int> read_by(int unit) const;
+  // What an instruction sends to other data ranks (to other hosts, where they are on several) or to
+  // the other end of the tied matrix; nothing when it is no instruction that sends, or has no need
+  // to. `near`: homes of flat parameters that the ranks of a host have together.
+  std::optional<core::Bytes> sent_by(const pipeline::Instruction& at,
+                                     const std::set<int>& near = {}) const;
 };
 
 Layout make_layout(const LayoutInput& input, int pipe_rank, int dp_rank);

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "core/check.h"
+#include "kernels/pointwise/moves.h"
 
 namespace fm::zero {
 
@@ -18,20 +19,25 @@ bool is_aligned(const void* array, core::DType element) {
 
 }  // namespace
 
-ParamStore::ParamStore(const Layout& layout, const core::RankMemory& memory, comm::Communicator& dp)
-    : layout_(layout), dp_(dp), buffers_(reserve(layout, Role::kParams, memory, &dp)) {
+ParamStore::ParamStore(const Layout& layout, const core::RankMemory& memory, comm::Communicator& dp,
+                       const GatherRanks& gathers)
+    : layout_(layout),
+      dp_(dp),
+      across_(gathers.across == nullptr ? dp : *gathers.across),
+      near_(gathers.near),
+      buffers_(reserve(layout, Role::kParams, memory, &dp)),
+      secondary_(reserve(layout, Role::kSecondary, memory, gathers.near)),
+      kept_(layout.flat_params.size(), false) {
   check_ranks(layout, dp);
+  check_ranks(layout, across_);
+  FM_CHECK(secondary_.empty() || near_->size() == layout.plan.secondary, "a second copy of ",
+           layout.plan.secondary, " ranks");
 }
 
 bool ParamStore::shared() const { return layout_.plan.params == Home::kOncePerHost; }
 
-int ParamStore::home_of(int flat_param) const {
-  const int alias = layout_.at(flat_param).alias;
-  return alias < 0 ? flat_param : alias;
-}
-
 void* ParamStore::buffer(int flat_param) {
-  return buffers_[static_cast<std::size_t>(home_of(flat_param))].data();
+  return buffers_[static_cast<std::size_t>(layout_.home_of(flat_param))].data();
 }
 
 void* ParamStore::whole(int flat_param) {
@@ -55,9 +61,28 @@ comm::Pending ParamStore::gather(int flat_param, void* slot) {
            " is gathered into an array of ", core::name_of(layout_.element), ", and none is at ",
            slot);
   const core::ShardMap& map = layout_.at(flat_param).map;
-  return dp_.all_gather({slice(flat_param), map.slice(), layout_.element},
-                        {slot, map.padded(), layout_.element});
+  const comm::Span whole = {slot, map.padded(), layout_.element};
+  const auto home = static_cast<std::size_t>(layout_.home_of(flat_param));
+  if (kept_[home]) {
+    const core::Elements part(map.padded().count() / near_->size());
+    return near_->all_gather({secondary_[home].data(), part, layout_.element}, whole);
+  }
+  return across_.all_gather({slice(flat_param), map.slice(), layout_.element}, whole);
 }
+
+void ParamStore::keep(const core::Work& work, int flat_param, const void* slot) {
+  if (secondary_.empty()) return;
+  const auto home = static_cast<std::size_t>(layout_.home_of(flat_param));
+  if (kept_[home]) return;
+  const core::Elements part(layout_.at(flat_param).map.padded().count() / near_->size());
+  const core::Bytes bytes = core::bytes_of(part, layout_.element);
+  kernels::copy_bytes(work, bytes.count(),
+                      static_cast<const std::byte*>(slot) + bytes.count() * near_->rank(),
+                      secondary_[home].data());
+  kept_[home] = true;
+}
+
+void ParamStore::changed() { kept_.assign(kept_.size(), false); }
 
 comm::Pending ParamStore::publish(int flat_param) {
   layout_.check_trained(flat_param);

@@ -5,9 +5,16 @@
 
 #include "comm/communicator.h"
 #include "core/buffer.h"
+#include "core/work.h"
 #include "zero/reserve.h"
 
 namespace fm::zero {
+
+// Who gathers, where that is not the data ranks as they are.
+struct GatherRanks {
+  comm::Communicator* across = nullptr;  // the same ranks, between whose hosts weights are narrow
+  comm::Communicator* near = nullptr;    // those of this host, where the plan has a second copy
+};
 
 // Numbers are of the layout's element type.
 //
@@ -17,7 +24,8 @@ namespace fm::zero {
 // Lifetime:  layout, ledger and communicator outlive it.
 class ParamStore {
  public:
-  ParamStore(const Layout& layout, const core::RankMemory& memory, comm::Communicator& dp);
+  ParamStore(const Layout& layout, const core::RankMemory& memory, comm::Communicator& dp,
+             const GatherRanks& gathers = {});
 
   // The whole flat buffer [padded] when every rank holds or sees it; null otherwise (gather first).
   void* whole(int flat_param);
@@ -26,20 +34,28 @@ class ParamStore {
   // What this rank keeps and may write: whole or slice; [params.count].
   void* kept(int flat_param);
 
-  // Own slice -> whole flat parameter in `slot` [padded].
+  // Own slice -> whole flat parameter in `slot` [padded]; from the ranks of this host alone, where
+  // they have kept it. All data ranks gather, keep and change alike.
   comm::Pending gather(int flat_param, void* slot);
+  // Where the plan has a second copy: keeps this rank's part of a slot that was gathered.
+  void keep(const core::Work& work, int flat_param, const void* slot);
+  // Parameters changed, or may have: what was kept is old.
+  void changed();
   // Own updated slice -> every rank's whole buffer. Where parameters lie once per host they are
   // there already, and this waits for the other owners.
   comm::Pending publish(int flat_param);
 
  private:
   bool shared() const;
-  int home_of(int flat_param) const;
   void* buffer(int flat_param);
 
   const Layout& layout_;
   comm::Communicator& dp_;
+  comm::Communicator& across_;
+  comm::Communicator* near_;
   std::vector<core::Buffer> buffers_;
+  std::vector<core::Buffer> secondary_;
+  std::vector<bool> kept_;  // by home
 };
 
 }  // namespace fm::zero

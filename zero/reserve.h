@@ -15,8 +15,8 @@ void check_ranks(const Layout& layout, const Ranks& dp) {
   layout.check_ranks(dp.rank(), dp.size());
 }
 
-// All of one role, in the order of the list. `dp`: the data ranks, for memory that others read;
-// null where all of it is private.
+// All of one role, in the order of the list. `dp`: the ranks that read it, for memory that others
+// read; null where all of it is private.
 std::vector<core::Buffer> reserve(const Layout& layout, Role role, const core::RankMemory& memory,
                                   comm::Communicator* dp);
 

@@ -341,6 +341,7 @@ std::vector<ConfigValue> apply_ds_config(const ConfigText& config, const ConfigF
   read([&] { apply_clipping(settings, options); });
   apply_sum_order(settings, options);
   read([&] { apply_sequence(settings, options); });
+  read([&] { apply_between_hosts(settings, findings, options); });
   read([&] { apply_pipeline(settings, findings, options); });
   read([&] { apply_lora(settings, options); });
   read([&] { apply_monitors(settings, trainer, findings, options); });

@@ -30,6 +30,10 @@ void apply_optimizer(const JsonView& settings, Findings& findings, engine::Train
 // False: there is none.
 bool apply_scheduler(const JsonView& settings, Findings& findings, engine::TrainOptions& options);
 
+// What travels between hosts, behind ZeRO stage and sequence ranks.
+void apply_between_hosts(const JsonView& settings, Findings& findings,
+                         engine::TrainOptions& options);
+
 // The type that `block` (optimizer, scheduler) names; "" when there is no block or it is empty.
 // "auto" is `resolved`, with a note. Throws UserError (10) for a block with content and no type:
 // DeepSpeed would drop the content.

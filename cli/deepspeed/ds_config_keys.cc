@@ -77,8 +77,8 @@ constexpr KeyRow kTopRows[] = {
     {"sequence_parallel_size", kInt, "1", kHonoured, "ranks that share every row", ""},
     {"data_parallel_size", kInt, "null", kIgnored,
      "it follows from the number of ranks and the other parallel sizes", ""},
-    {"seq_parallel_communication_data_type", kText, "fp32", kIgnored,
-     "tokens travel in the model's type, gradients in fp32", "fp16|bf16|fp32"},
+    {"seq_parallel_communication_data_type", kText, "fp32", kHonoured,
+     "communication_data_type where ranks share rows", "fp16|bf16|fp32"},
     {"use_data_before_expert_parallelism", kBool, "false", kIgnored, kNoMoe, ""},
     {"allgather_size", kNumber, "500000000", kIgnored, "bucket sizes never change a result", ""},
     {"eigenvalue", kSwitch, "", kRefused, kAbsent, ""},
@@ -110,7 +110,7 @@ constexpr std::string_view kBf16 = "parameters and hidden states are bf16, with 
 constexpr std::string_view kFp16 =
     "parameters and hidden states are fp16, with an fp32 master and a loss scale";
 constexpr std::string_view kScale = "the loss scale of fp16";
-constexpr std::string_view kWideSums = "gradients are summed and travel in fp32";
+constexpr std::string_view kWideSums = "gradients are summed in fp32";
 constexpr std::string_view kOneRule =
     "a loss or gradient that is not finite skips the step, in every precision";
 constexpr std::string_view kAutocastOff = "torch_autocast is off";
@@ -141,7 +141,8 @@ constexpr KeyRow kPrecisionRows[] = {
     {"bfloat16.bf16_master_weights_and_grads", kBool, "false", kPrecision, kWideState, ""},
     {"bfloat16.bf16_optimizer_states", kBool, "false", kPrecision, kWideState, ""},
     {"precision", kText, kFp32, kElement, kBf16, kDtypes},
-    {"communication_data_type", kText, kFp32, kIgnored, kWideSums, "fp16|bf16|fp32"},
+    {"communication_data_type", kText, kFp32, kHonoured,
+     "of gradients between hosts, summed in fp32; left out: fp32", "fp16|bf16|fp32"},
     {"data_types", kOpen, "", kHonoured, "a block", ""},
     {"data_types.grad_accum_dtype", kText, kFp32, kIgnored, kWideSums, kDtypes},
     {"data_types.param_dtype", kText, kFp32, kElement, kBf16, kDtypes},
@@ -165,7 +166,10 @@ constexpr std::string_view kOffload = "offload to NVMe comes later; use \"cpu\" 
 constexpr std::string_view kOnCpu = "on CPUs the state is in host memory already";
 constexpr std::string_view kOffloadOff = "nothing is offloaded";
 constexpr std::string_view kSlices = "every unit is cut into one slice per data rank";
-constexpr std::string_view kNarrow = "quantised communication is not there; remove it";
+constexpr std::string_view kFrozen8 =
+    "frozen weights stay as they are; zero_quantized_weights makes gathers of all weights smaller";
+constexpr std::string_view kNoFeedback =
+    "errors of zero_quantized_gradients are not fed back; remove it";
 constexpr std::string_view kAsync =
     "ZenFlow's delayed updates change the training; not there, remove the block";
 constexpr std::string_view kAnySize = "every checkpoint resumes at any ZeRO stage and size";
@@ -220,12 +224,15 @@ constexpr KeyRow kZeroRows[] = {
     {"zero_optimization.legacy_stage1", kBool, "false", kRefused,
      "DeepSpeed removed it in 0.5.9; remove it", ""},
     {"zero_optimization.round_robin_gradients", kBool, "false", kIgnored, kSlices, ""},
-    {"zero_optimization.zero_hpz_partition_size", kCount, "1", kIgnored, kSlices, ""},
-    {"zero_optimization.zero_quantized_weights", kBool, "false", kRefused, kNarrow, ""},
-    {"zero_optimization.zero_quantized_nontrainable_weights", kBool, "false", kRefused, kNarrow,
+    {"zero_optimization.zero_hpz_partition_size", kCount, "1", kHonoured,
+     "data ranks of a host that keep gathered weights until the update", ""},
+    {"zero_optimization.zero_quantized_weights", kBool, "false", kHonoured,
+     "8 bits for gathered weights between hosts", ""},
+    {"zero_optimization.zero_quantized_nontrainable_weights", kBool, "false", kRefused, kFrozen8,
      ""},
-    {"zero_optimization.zero_quantized_gradients", kBool, "false", kRefused, kNarrow, ""},
-    {"zero_optimization.zeropp_loco_param", kAny, "null", kRefused, kNarrow, ""},
+    {"zero_optimization.zero_quantized_gradients", kBool, "false", kHonoured,
+     "4 bits for gradients between hosts", ""},
+    {"zero_optimization.zeropp_loco_param", kAny, "null", kRefused, kNoFeedback, ""},
     {"zero_optimization.mics_shard_size", kInt, "-1", kIgnored, kSlices, ""},
     {"zero_optimization.mics_hierarchical_params_gather", kBool, "false", kIgnored, kSlices, ""},
     {"zero_optimization.memory_efficient_linear", kBool, "true", kIgnored, kExplicit, ""},

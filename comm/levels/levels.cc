@@ -1,7 +1,7 @@
 #include "comm/levels/levels.h"
 
 #include <algorithm>
-#include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "comm/shm/group.h"
@@ -10,6 +10,12 @@
 
 namespace fm::comm {
 namespace {
+
+// Where the next numbers may begin.
+core::Bytes on_words(core::Bytes bytes) {
+  constexpr std::int64_t kLine = 64;
+  return core::Bytes(core::ceil_div(bytes.count(), kLine) * kLine);
+}
 
 // A sum under way.
 class SumMove {
@@ -23,31 +29,47 @@ class SumMove {
             .longest = sum_.values.bytes()};
   }
   void exchange(Operation& operation) const;
-  void finish() const { sum_above_nodes(levels_.layout(), nodes_, sum_.out, sum_.visitor); }
+  void finish() const;
 
  private:
   // A rank of another host, and the nodes of this host for its part.
   struct Client {
     int rank = 0;
     std::byte* nodes = nullptr;
+    std::byte* packed = nullptr;
   };
   std::int64_t nodes_on(int host) const {
     return static_cast<std::int64_t>(levels_.layout().nodes_of(host).size());
   }
   bool everybody() const { return sum_.cut.whose == RankSplit::Whose::kEverybody; }
   void add_nodes(std::span<std::byte* const> rows) const;
+  // The nodes of a host for one part, one behind the other.
+  Span nodes_span(std::byte* first, core::Elements part, int host) const {
+    return {first, part * nodes_on(host), sum_.cut.dtype};
+  }
+  core::Bytes packed_bytes(core::Elements part, int host) const {
+    return on_words(travel_bytes(travel_, part * nodes_on(host), sum_.cut.dtype));
+  }
+  void place_packed();
 
   Levels& levels_;
   Sum sum_;
+  Travel travel_;
   ValueRange own_;
   std::optional<Lease> staging_;
+  std::optional<Lease> packed_;      // what travels in another form
   std::vector<std::byte*> nodes_;    // the values of all nodes for this rank's part
   std::vector<std::byte*> of_host_;  // the first node of each host
+  std::vector<std::byte*> packed_of_host_;
   std::vector<Client> clients_;
 };
 
+// Sums that all ranks add for themselves are few, and every host must add the same numbers.
 SumMove::SumMove(Levels& levels, const Sum& sum)
-    : levels_(levels), sum_(sum), own_(sum.cut.part(levels.rank())) {
+    : levels_(levels),
+      sum_(sum),
+      travel_(everybody() ? Travel::kWhole : travel_of(levels.travel(), sum.cut.dtype)),
+      own_(sum.cut.part(levels.rank())) {
   const HostLayout& layout = levels.layout();
   core::Bytes needed = own_.bytes() * static_cast<std::int64_t>(layout.nodes().size());
   for (const int client : levels.clients()) {
@@ -72,6 +94,24 @@ SumMove::SumMove(Levels& levels, const Sum& sum)
     clients_.push_back({client, staging_->at(used)});
     used += sum.cut.part(client).bytes() * nodes_on(levels.host());
   }
+  if (travel_ != Travel::kWhole) place_packed();
+}
+
+void SumMove::place_packed() {
+  const auto part_of = [this](const Client& client) { return sum_.cut.part(client.rank).elements; };
+  core::Bytes needed;
+  std::vector<core::Bytes> of_hosts, of_clients;
+  for (int host = 0; host < levels_.layout().hosts(); ++host) {
+    of_hosts.push_back(needed);
+    needed += packed_bytes(own_.elements, host);
+  }
+  for (const Client& client : clients_) {
+    of_clients.push_back(needed);
+    needed += packed_bytes(part_of(client), levels_.host());
+  }
+  packed_.emplace(levels_.staging(), needed);
+  for (const core::Bytes at : of_hosts) packed_of_host_.push_back(packed_->at(at));
+  for (std::size_t i = 0; i < clients_.size(); ++i) clients_[i].packed = packed_->at(of_clients[i]);
 }
 
 void SumMove::add_nodes(std::span<std::byte* const> rows) const {
@@ -85,17 +125,33 @@ void SumMove::add_nodes(std::span<std::byte* const> rows) const {
 }
 
 void SumMove::exchange(Operation& operation) const {
-  const core::DType dtype = sum_.cut.dtype;
+  const auto under_way = [this](const Span& values, std::byte* packed) -> Span {
+    if (travel_ == Travel::kWhole) return values;
+    const core::Bytes bytes = travel_bytes(travel_, values.elements, values.dtype);
+    return {packed, core::Elements(bytes.count()), core::DType::kU8};
+  };
   for (int host = 0; host < levels_.layout().hosts(); ++host) {
     if (host == levels_.host()) continue;
-    levels_.receive(
-        operation, levels_.layout().proxy(host, levels_.rank()), sum_.shape,
-        {of_host_[static_cast<std::size_t>(host)], own_.elements * nodes_on(host), dtype});
+    const auto index = static_cast<std::size_t>(host);
+    std::byte* const packed = travel_ == Travel::kWhole ? nullptr : packed_of_host_[index];
+    levels_.receive(operation, levels_.layout().proxy(host, levels_.rank()), sum_.shape,
+                    under_way(nodes_span(of_host_[index], own_.elements, host), packed));
   }
   for (const Client& client : clients_) {
-    const core::Elements elements = sum_.cut.part(client.rank).elements * nodes_on(levels_.host());
-    levels_.send(operation, client.rank, sum_.shape, {client.nodes, elements, dtype});
+    const core::Elements part = sum_.cut.part(client.rank).elements;
+    const Span nodes = nodes_span(client.nodes, part, levels_.host());
+    if (travel_ != Travel::kWhole) pack(travel_, nodes, client.packed);
+    levels_.send(operation, client.rank, sum_.shape, under_way(nodes, client.packed));
   }
+}
+
+void SumMove::finish() const {
+  for (int host = 0; host < levels_.layout().hosts() && travel_ != Travel::kWhole; ++host) {
+    if (host == levels_.host()) continue;
+    const auto index = static_cast<std::size_t>(host);
+    unpack(travel_, packed_of_host_[index], nodes_span(of_host_[index], own_.elements, host));
+  }
+  sum_above_nodes(levels_.layout(), nodes_, sum_.out, sum_.visitor);
 }
 
 constexpr core::Bytes kSmall = kShmInline;  // up to here one phase to all is faster than two phases
@@ -103,7 +159,7 @@ constexpr core::Bytes kSmall = kShmInline;  // up to here one phase to all is fa
 // Collective over `wire`. Returns shared memory alone when all members run on one host, `wire` when
 // every member runs on a host of its own, otherwise the two levels.
 std::unique_ptr<Communicator> make_levels(std::unique_ptr<PeerCommunicator> wire,
-                                          const ShmMeeting& hosts);
+                                          const ShmMeeting& hosts, Travel travel);
 
 // The eight verbs between ranks of several hosts: shared memory within a host, messages between
 // hosts, and the bits of every other backend.
@@ -122,11 +178,12 @@ std::unique_ptr<Communicator> make_levels(std::unique_ptr<PeerCommunicator> wire
 //   all_to_all      N per rank of another host
 //   broadcast       (h-1) / (ranks of the root's host) x N, sent by its ranks only
 //   send, receive   N, when the peer is on another host
+// The first two, and all_reduce of more than kSmall, may travel in fewer (comm/travel.h).
 class TwoLevelCommunicator : public Communicator {
  public:
   TwoLevelCommunicator(std::unique_ptr<PeerCommunicator> wire, const ShmMeeting& hosts,
-                       HostLayout layout)
-      : levels_(std::move(wire), hosts, std::move(layout)),
+                       HostLayout layout, Travel travel)
+      : levels_(std::move(wire), hosts, std::move(layout), travel),
         sent_(levels_.mates().size()),
         received_(levels_.mates().size()) {}
 
@@ -136,7 +193,9 @@ class TwoLevelCommunicator : public Communicator {
     return core::concat("shared memory on each of ", levels_.layout().hosts(), " hosts beside ",
                         levels_.wire().describe());
   }
-  Sums sums() const override { return Sums::kFixedTree; }
+  Sums sums() const override {  // which nodes are rounded under way follows from the layout
+    return levels_.travel() == Travel::kWhole ? Sums::kFixedTree : Sums::kRepeats;
+  }
 
   Pending all_gather(ConstSpan send, Span receive) override;
   Pending reduce_scatter_to(ConstSpan send, Span receive, SumVisitor* visitor) override;
@@ -147,9 +206,16 @@ class TwoLevelCommunicator : public Communicator {
   Pending receive(Span values, int peer) override;
   Pending barrier() override;
   std::unique_ptr<Communicator> split(std::span<const int> members) override {
-    return make_levels(levels_.wire().split_peers(members), levels_.hosts());
+    return split_narrow(members, Travel::kWhole);
   }
-  core::MemorySource& memory() override { return levels_.hosts().host->own(); }
+  std::unique_ptr<Communicator> split_narrow(std::span<const int> members, Travel travel) override {
+    if (!shares_memory()) return levels_.wire().split_narrow(members, travel);
+    return make_levels(levels_.wire().split_peers(members), levels_.hosts(), travel);
+  }
+  core::Bytes sent() const override { return levels_.wire().sent(); }
+  core::MemorySource& memory() override {
+    return shares_memory() ? levels_.hosts().host->own() : core::heap();
+  }
   bool may_share(std::span<const int> members) const override {
     const HostLayout& layout = levels_.layout();
     return std::ranges::all_of(
@@ -157,6 +223,7 @@ class TwoLevelCommunicator : public Communicator {
   }
 
  private:
+  bool shares_memory() const { return levels_.hosts().host != nullptr; }
   Pending post(Parts parts) {
     return Pending(std::make_unique<Chain>(levels_.wire().progress(), std::move(parts)));
   }
@@ -185,8 +252,8 @@ Pending TwoLevelCommunicator::all_gather(ConstSpan send, Span receive) {
   check_parts(receive.elements, send.elements, size(), "all_gather");
   check_dtypes(send.dtype, receive.dtype, "all_gather");
   const RankSplit cut = {.dtype = send.dtype, .whole = receive.elements, .each = send.elements};
-  const auto gather =
-      std::make_shared<Gather>(levels_, collective(Verb::kAllGather), pieces_of(cut, receive));
+  const auto gather = std::make_shared<Gather>(
+      levels_, levels_.travel(), collective(Verb::kAllGather), pieces_of(cut, receive));
   copy_bytes(send.data, gather->own().data, send.bytes());
   Parts parts;
   Gather::append(gather, parts);
@@ -222,7 +289,8 @@ Pending TwoLevelCommunicator::all_reduce(Span values) {
   }
   Message second = sum.shape;
   second.phase = 1;
-  const auto gather = std::make_shared<Gather>(levels_, second, pieces_of(cut, values));
+  const auto gather =
+      std::make_shared<Gather>(levels_, levels_.travel(), second, pieces_of(cut, values));
   sum.out = gather->own();
   append_sum(levels_, sum, parts);
   Gather::append(gather, parts);
@@ -298,7 +366,7 @@ Pending TwoLevelCommunicator::broadcast(Span values, int root) {
   if (!levels_.is_near(root)) {
     std::vector<SharedPiece> pieces;
     for (const int sender : senders) pieces.push_back({sender, part_of(sender)});
-    Gather::append(std::make_shared<Gather>(levels_, shape, pieces), parts);
+    Gather::append(std::make_shared<Gather>(levels_, Travel::kWhole, shape, pieces), parts);
     return post(std::move(parts));
   }
   parts.push_back(levels_.within_host([values, place = levels_.place_of(root)]() -> ShmCall {
@@ -334,7 +402,7 @@ Pending TwoLevelCommunicator::receive(Span values, int peer) {
 }
 
 std::unique_ptr<Communicator> make_levels(std::unique_ptr<PeerCommunicator> wire,
-                                          const ShmMeeting& hosts) {
+                                          const ShmMeeting& hosts, Travel travel) {
   const std::vector<int>& members = wire->group().world_ranks;
   std::vector<int> host_of;
   for (const int rank : members) host_of.push_back(hosts.layout->host_of(rank));
@@ -343,11 +411,20 @@ std::unique_ptr<Communicator> make_levels(std::unique_ptr<PeerCommunicator> wire
     std::vector<int> host_ranks = host_ranks_of(hosts, members);
     return make_shm_communicator(std::move(wire), hosts.host, std::move(host_ranks));
   }
-  if (layout.hosts() == wire->size()) return wire;
-  return std::make_unique<TwoLevelCommunicator>(std::move(wire), hosts, std::move(layout));
+  if (layout.hosts() == wire->size() && travel == Travel::kWhole) return wire;
+  return std::make_unique<TwoLevelCommunicator>(std::move(wire), hosts, std::move(layout), travel);
 }
 
 }  // namespace
+
+std::unique_ptr<Communicator> PeerCommunicator::split_narrow(std::span<const int> members,
+                                                             Travel travel) {
+  if (travel == Travel::kWhole || members.size() == 1) return split_peers(members);
+  std::vector<int> host_of(members.size());
+  std::iota(host_of.begin(), host_of.end(), 0);
+  return std::make_unique<TwoLevelCommunicator>(split_peers(members), ShmMeeting{},
+                                                HostLayout(host_of), travel);
+}
 
 std::vector<int> host_ranks_of(const ShmMeeting& hosts, std::span<const int> world_ranks) {
   std::vector<int> ranks;
@@ -355,18 +432,30 @@ std::vector<int> host_ranks_of(const ShmMeeting& hosts, std::span<const int> wor
   return ranks;
 }
 
-Levels::Levels(std::unique_ptr<PeerCommunicator> wire, ShmMeeting hosts, HostLayout layout)
+Levels::Levels(std::unique_ptr<PeerCommunicator> wire, ShmMeeting hosts, HostLayout layout,
+               Travel travel)
     : wire_(std::move(wire)),
       hosts_(std::move(hosts)),
       layout_(std::move(layout)),
+      travel_(travel),
       clients_(layout_.clients(rank())),
-      shared_(std::make_shared<StagingPool>(&hosts_.host->own())) {
+      shared_(
+          std::make_shared<StagingPool>(hosts_.host == nullptr ? nullptr : &hosts_.host->own())) {
+  if (hosts_.host == nullptr) return;
   const auto local = wire_->split_peers(mates());
   inside_ = std::make_shared<ShmGroup>(
       hosts_.host, *local, host_ranks_of(hosts_, local->group().world_ranks), local->group());
 }
 
 Chain::Part Levels::within_host(std::function<ShmCall()> call) {
+  if (inside_ == nullptr) {  // this rank is its host
+    return [call = std::move(call)]() -> std::unique_ptr<Posted> {
+      const ShmCall here = call();
+      auto* const row = static_cast<std::byte*>(const_cast<void*>(here.send.data));  // only read
+      if (here.work != nullptr) here.work(std::span(&row, 1));
+      return nullptr;
+    };
+  }
   // Counted when posted, because overlapping chains reach their parts in any order.
   return [this, sequence = within_++, call = std::move(call)] {
     return std::make_unique<ShmCollective>(wire_->progress(), inside_, sequence, call());
@@ -400,8 +489,11 @@ void append_sum(Levels& levels, const Sum& sum, Parts& parts) {
   });
 }
 
-Gather::Gather(Levels& levels, const Message& shape, const std::vector<SharedPiece>& pieces)
-    : levels_(levels), shape_(shape) {
+Gather::Gather(Levels& levels, Travel travel, const Message& shape,
+               const std::vector<SharedPiece>& pieces)
+    : levels_(levels), travel_(travel), shape_(shape) {
+  FM_CHECK(!pieces.empty(), "a gather of nothing");
+  travel_ = travel_of(travel, pieces.front().place.dtype);
   std::vector<core::Bytes> used(levels.mates().size());
   for (const SharedPiece& piece : pieces) {
     const int holder = levels.is_near(piece.owner)
@@ -409,23 +501,46 @@ Gather::Gather(Levels& levels, const Message& shape, const std::vector<SharedPie
                            : levels.layout().proxy(levels.host(), piece.owner);
     core::Bytes& of_holder = used[static_cast<std::size_t>(levels.place_of(holder))];
     held_.push_back({piece, holder, of_holder});
-    of_holder += piece.place.bytes();
+    const core::Bytes bytes = bytes_of(held_.back());
+    of_holder += travel_ == Travel::kWhole ? bytes : on_words(bytes);
   }
   own_ = used[static_cast<std::size_t>(levels.place_of(levels.rank()))];
   longest_ = *std::ranges::max_element(used);
   shared_.emplace(levels.shared(), own_);
+  const bool owns = std::ranges::any_of(
+      pieces, [&](const SharedPiece& piece) { return piece.owner == levels.rank(); });
+  if (travel_ != Travel::kWhole && owns)
+    unpacked_.emplace(levels.staging(), own_held().piece.place.bytes());
 }
 
+core::Bytes Gather::bytes_of(const Held& held) const {
+  return travel_bytes(travel_, held.piece.place.elements, held.piece.place.dtype);
+}
+
+// As it lies in shared memory, and travels.
 Span Gather::here(const Held& held) const {
-  return {shared_->at(held.offset), held.piece.place.elements, held.piece.place.dtype};
+  const Span& place = held.piece.place;
+  if (travel_ == Travel::kWhole) return {shared_->at(held.offset), place.elements, place.dtype};
+  return {shared_->at(held.offset), core::Elements(bytes_of(held).count()), core::DType::kU8};
+}
+
+const Gather::Held& Gather::own_held() const {
+  const auto is_own = [this](const Held& held) { return held.piece.owner == levels_.rank(); };
+  return *std::ranges::find_if(held_, is_own);
 }
 
 Span Gather::own() const {
-  const auto is_own = [this](const Held& held) { return held.piece.owner == levels_.rank(); };
-  return here(*std::ranges::find_if(held_, is_own));
+  const Held& held = own_held();
+  if (!unpacked_) return here(held);
+  return {unpacked_->at(core::Bytes(0)), held.piece.place.elements, held.piece.place.dtype};
+}
+
+void Gather::pack_own() const {
+  if (unpacked_) pack(travel_, own(), shared_->at(own_held().offset));
 }
 
 void Gather::exchange(Operation& operation) const {
+  pack_own();
   for (const Held& held : held_) {
     if (held.holder != levels_.rank()) continue;
     if (held.piece.owner != levels_.rank()) {
@@ -442,8 +557,7 @@ void Gather::exchange(Operation& operation) const {
 void Gather::copy(std::span<std::byte* const> rows) const {
   for (const Held& held : held_) {
     const std::byte* const row = rows[static_cast<std::size_t>(levels_.place_of(held.holder))];
-    const auto bytes = static_cast<std::size_t>(held.piece.place.bytes().count());
-    if (bytes > 0) std::memcpy(held.piece.place.data, row + held.offset.count(), bytes);
+    unpack(travel_, row + held.offset.count(), held.piece.place);
   }
 }
 
@@ -468,7 +582,7 @@ std::unique_ptr<Communicator> share_memory(std::unique_ptr<PeerCommunicator> wir
     return wire;
   }
   wire->progress()->listen(hosts.host->make_bell(options.cpus));
-  return make_levels(std::move(wire), hosts);
+  return make_levels(std::move(wire), hosts, Travel::kWhole);
 }
 
 }  // namespace fm::comm

@@ -33,18 +33,21 @@ class Lease {
   std::byte* data_;
 };
 
-// Invariant: hosts() has the memory of this rank; inside() are the members that run on this host.
+// Invariant: hosts() has the memory of this rank, inside() are the members that run on this host;
+//            where no two ranks of the world share memory both are empty.
 // Thread:    the rank's thread.
 // Lifetime:  outlives the chains that use its parts.
 class Levels {
  public:
   // Collective over `wire`.
-  Levels(std::unique_ptr<PeerCommunicator> wire, ShmMeeting hosts, HostLayout layout);
+  Levels(std::unique_ptr<PeerCommunicator> wire, ShmMeeting hosts, HostLayout layout,
+         Travel travel);
 
   PeerCommunicator& wire() const { return *wire_; }
   const ShmMeeting& hosts() const { return hosts_; }
   const HostLayout& layout() const { return layout_; }
   const std::shared_ptr<ShmGroup>& inside() const { return inside_; }
+  Travel travel() const { return travel_; }
   int rank() const { return wire_->rank(); }
   int host() const { return layout_.host_of(rank()); }
   int place_of(int peer) const { return layout_.place_of(peer); }
@@ -67,6 +70,7 @@ class Levels {
   std::unique_ptr<PeerCommunicator> wire_;
   ShmMeeting hosts_;
   HostLayout layout_;
+  Travel travel_;
   std::vector<int> clients_;
   std::shared_ptr<ShmGroup> inside_;
   std::uint64_t within_ = 0;  // number of collectives within the host so far
@@ -108,11 +112,15 @@ struct SharedPiece {
   Span place;  // its destination on this rank
 };
 
+// Pieces that travel in another form arrive in it everywhere, with their owner and its host too,
+// so all ranks read the same bits.
+//
 // Invariant: every rank of the group lists the same owners in the same order.
 // Lifetime:  as long as the chain it was appended to.
 class Gather {
  public:
-  Gather(Levels& levels, const Message& shape, const std::vector<SharedPiece>& pieces);
+  Gather(Levels& levels, Travel travel, const Message& shape,
+         const std::vector<SharedPiece>& pieces);
 
   // The memory in which this rank's own piece must be when the first part of the gather begins.
   Span own() const;
@@ -125,15 +133,20 @@ class Gather {
     core::Bytes offset;  // in the shared memory of the holder
   };
   Span here(const Held& held) const;
+  core::Bytes bytes_of(const Held& held) const;
+  const Held& own_held() const;
+  void pack_own() const;
   void exchange(Operation& operation) const;
   void copy(std::span<std::byte* const> rows) const;
 
   Levels& levels_;
+  Travel travel_;
   Message shape_;
   std::vector<Held> held_;
   core::Bytes own_;      // bytes that this rank shares
   core::Bytes longest_;  // the most bytes that any rank of this host shares
   std::optional<Lease> shared_;
+  std::optional<Lease> unpacked_;  // the own piece, where it travels in another form
 };
 
 }  // namespace fm::comm

@@ -172,6 +172,7 @@ class ShmCommunicator : public Communicator {
                  .receive = values});
   }
 
+  core::Bytes sent() const override { return wire_->sent(); }
   std::unique_ptr<Communicator> split(std::span<const int> members) override {
     auto wire = wire_->split_peers(members);
     std::vector<int> host_ranks;

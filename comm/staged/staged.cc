@@ -163,6 +163,10 @@ class StagedCommunicator : public Communicator {
 
   core::MemorySource& memory() override { return staging_.device().memory(); }
 
+  std::unique_ptr<Communicator> split_narrow(std::span<const int> members, Travel travel) override {
+    return staged(host_->split_narrow(members, travel), staging_.device());
+  }
+  core::Bytes sent() const override { return host_->sent(); }
   std::unique_ptr<Communicator> split(std::span<const int> members) override {
     return staged(host_->split(members), staging_.device());
   }

@@ -55,6 +55,9 @@ class PeerCommunicator : public Communicator {
   std::unique_ptr<Communicator> split(std::span<const int> members) override {
     return split_peers(members);
   }
+  // Every rank counts as a host. comm/levels has it.
+  std::unique_ptr<Communicator> split_narrow(std::span<const int> members, Travel travel) override;
+  core::Bytes sent() const override { return progress_->sent(); }
   std::unique_ptr<PeerCommunicator> split_peers(std::span<const int> members);
 
   // The address of the group's next collective, for callers that build a collective of their own

@@ -159,6 +159,7 @@ Operation::~Operation() {
 }
 
 void Operation::send(const void* data, const Message& message) {
+  progress().count(message.bytes);
   transfers_.push_back(progress().fabric().send(data, message));
 }
 

@@ -98,6 +98,9 @@ class Progress {
 
   void start(Posted* operation) { running_.push_back(operation); }
   void forget(const Posted* operation) noexcept { std::erase(running_, operation); }
+  // Bytes of messages so far.
+  core::Bytes sent() const { return sent_; }
+  void count(core::Bytes bytes) { sent_ += bytes; }
   // Throws MachineError (21) naming the peer when the limit passes.
   void wait(Posted& operation);
 
@@ -111,6 +114,7 @@ class Progress {
   int timeout_ms_;
   const Clock& clock_;
   std::unique_ptr<Bell> bell_;
+  core::Bytes sent_;
   std::vector<Posted*> running_;
 };
 

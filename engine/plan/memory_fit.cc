@@ -143,7 +143,8 @@ std::string more_hosts(const Variant& variant, const model::OpenedModel& opened,
   const std::int64_t hosts = core::ceil_div(world.ranks, tight.ranks);
   const std::vector<machine::MemoryLimit>& one = limits[static_cast<std::size_t>(tight.first_rank)];
   for (int times = 2; times * world.ranks <= kMostRanks; times *= 2) {
-    const WorldShape larger{times * world.ranks, core::ParamSharing::kPrivate, world.threads};
+    const WorldShape larger{times * world.ranks, core::ParamSharing::kPrivate, world.threads,
+                            planned_hosts(variant.options, times * world.ranks)};
     const auto demand =
         demand_of(variant.options, opened, larger, limits_of_hosts(one, larger.ranks, tight.ranks));
     if (!demand || !demand->fits()) continue;

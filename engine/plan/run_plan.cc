@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
+#include <set>
 
 #include "core/check.h"
 
@@ -28,7 +29,19 @@ int single_slots_of(const TrainOptions& options, const RunShape& run) {
   const bool fills = std::has_single_bit(static_cast<unsigned>(run.mesh.shards())) &&
                      run.batch.is_even(run.mesh.data);
   if (fills || options.sum_order != core::SumOrder::kCanonical) return 0;
+  FM_USER_CHECK(run.between.gradients == comm::Travel::kWhole,
+                "gradients that are narrow between hosts need, in canonical order, a power of two "
+                "of data ranks that divides the step's micro-batches; leave communication_data_type "
+                "and zero_quantized_gradients out, or change the ranks (",
+                run.mesh.shards(), " data ranks, ", run.batch.slots(), " micro-batches)");
   return static_cast<int>(run.batch.slots()) * run.mesh.sequence;
+}
+
+// The first world rank of a pipe rank.
+int first_rank_of(const core::Mesh& mesh, int pipe_rank) {
+  int rank = 0;
+  while (mesh.position_of(rank).pipe_rank != pipe_rank) ++rank;
+  return rank;
 }
 
 // The last stage: what every rank's layout follows from.
@@ -48,6 +61,8 @@ zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& 
                     .dp_size = run.mesh.shards(),
                     .micros = run.micros(),
                     .single_slots = single_slots_of(options, run),
+                    .gradient_travel = run.between.gradients,
+                    .weight_travel = run.between.weights,
                     .gradient_slots = run.overlap && run.sharding.reduce_every_micro ? 2 : 1,
                     .undoes = rules.validates,
                     .keeps_gradients = rule.by_matrix != nullptr || rule.by_tensor != nullptr},
@@ -75,7 +90,9 @@ pipeline::PoolSizes RunPlan::pools(int pipe_rank) const {
 }
 
 zero::Layout RunPlan::layout(int pipe_rank, int dp_rank) const {
-  return zero::make_layout(state, pipe_rank, dp_rank);
+  zero::LayoutInput input = state;
+  input.rules.host_of = between.hosts_of(mesh.shard_group(first_rank_of(mesh, pipe_rank)));
+  return zero::make_layout(input, pipe_rank, dp_rank);
 }
 
 MemoryForecast RunPlan::memory(int pipe_rank) const {
@@ -97,10 +114,14 @@ MemoryForecast RunPlan::memory(int pipe_rank) const {
 std::map<std::string, core::Bytes> RunPlan::wire_bytes(int pipe_rank) const {
   const zero::Layout layout = this->layout(pipe_rank, 0);
   std::map<std::string, core::Bytes> out;
+  std::set<int> near;  // flat parameters that the ranks of a host have together
   for (const pipeline::Instruction& at : train[static_cast<std::size_t>(pipe_rank)]) {
+    if (at.op == pipeline::Op::kRelease && layout.plan.secondary > 1) {
+      for (const int flat_param : layout.read_by(at.unit)) near.insert(layout.home_of(flat_param));
+    }
     const bool hidden_leaves = at.op == pipeline::Op::kSendAct || at.op == pipeline::Op::kSendGrad;
     const std::optional<core::Bytes> sent =
-        hidden_leaves ? core::bytes_of(hidden, layout.element) : layout.sent_by(at);
+        hidden_leaves ? core::bytes_of(hidden, layout.element) : layout.sent_by(at, near);
     if (sent) out[std::string(pipeline::row_of(at.op).picture)] += *sent;
     const core::Bytes shared = sent_to_peers(*this, at);
     if (shared.count() > 0) out[std::string(pipeline::row_of(at.op).picture)] += shared;

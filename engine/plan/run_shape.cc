@@ -1,5 +1,8 @@
 #include "engine/plan/run_shape.h"
 
+#include <algorithm>
+#include <array>
+
 #include "core/check.h"
 #include "engine/plan/sequence_layout.h"
 #include "kernels/threads.h"
@@ -47,6 +50,18 @@ void check_length(int units, std::int64_t micros) {
                 " micro-batches of ", units, " units)");
 }
 
+// By the first rank on each of them.
+std::vector<int> hosts_of(const comm::Communicator& world) {
+  std::vector<int> host_of, first;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const auto shares = [&](int other) { return world.may_share(std::array{other, rank}); };
+    const auto found = std::ranges::find_if(first, shares);
+    host_of.push_back(found == first.end() ? rank : *found);
+    if (found == first.end()) first.push_back(rank);
+  }
+  return host_of;
+}
+
 }  // namespace
 
 WorldShape shape_of(const TrainOptions& options, const comm::Communicator& world) {
@@ -57,7 +72,15 @@ WorldShape shape_of(const TrainOptions& options, const comm::Communicator& world
   }
   return {.ranks = world.size(),
           .sharing = shared ? core::ParamSharing::kOneHost : core::ParamSharing::kPrivate,
-          .threads = kernels::kernel_threads()};
+          .threads = kernels::kernel_threads(),
+          .host_of = hosts_of(world)};
+}
+
+std::vector<int> planned_hosts(const TrainOptions& options, int ranks) {
+  std::vector<int> host_of;
+  if (!options.shared_memory || options.device.kind == DeviceKind::kCuda) return host_of;
+  for (int rank = 0; rank < ranks; ++rank) host_of.push_back(rank / options.ranks_per_host);
+  return host_of;
 }
 
 RunShape shape_run(const TrainOptions& options, const model::Model& model,
@@ -74,12 +97,15 @@ RunShape shape_run(const TrainOptions& options, const model::Model& model,
   core::ShardPlan sharding =
       core::plan_of(options.zero_stage, options.sum_order, sharing, options.reductions);
   sharding.regather = options.regather;
+  BetweenHosts between = between_hosts(options, mesh, world);
+  if (sharding.params == core::Home::kOneSliceEach) sharding.secondary = between.secondary;
   return {.mesh = mesh,
           .batch = batch,
           .shape = {batch.micro_batch, options.max_seq_len / split.ranks(), split},
           .sharding = sharding,
           .overlap = options.overlap && !alone && world.sharing == core::ParamSharing::kPrivate,
-          .threads = world.threads};
+          .threads = world.threads,
+          .between = std::move(between)};
 }
 
 }  // namespace fm::engine

@@ -2,12 +2,15 @@
 // state: the first stage of a plan (engine/plan/run_plan.h).
 #pragma once
 
+#include <vector>
+
 #include "comm/communicator.h"
 #include "core/mesh.h"
 #include "core/shard_plan.h"
 #include "core/types.h"
 #include "engine/options.h"
 #include "engine/plan/batch_triad.h"
+#include "engine/plan/between_hosts.h"
 #include "model/unit.h"
 
 namespace fm::engine {
@@ -18,9 +21,13 @@ struct WorldShape {
   int ranks = 1;
   core::ParamSharing sharing = core::ParamSharing::kPrivate;
   int threads = 1;
+  std::vector<int> host_of = {};  // by rank; empty: one host for all that share, else one for each
 };
 // `threads`: those of this process.
 WorldShape shape_of(const TrainOptions& options, const comm::Communicator& world);
+
+// By rank, as --ranks_per_host says; empty where ranks share no memory of a host.
+std::vector<int> planned_hosts(const TrainOptions& options, int ranks);
 
 struct RunShape {
   core::Mesh mesh;
@@ -29,6 +36,7 @@ struct RunShape {
   core::ShardPlan sharding;  // ZeRO
   bool overlap = false;      // of messages between hosts with what units compute
   int threads = 1;           // of a rank: of its core::Work, for which scratch is made
+  BetweenHosts between = {};
 
   int micros() const { return static_cast<int>(batch.accumulation); }
 };

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "comm/host_layout.h"
 #include "core/check.h"
 #include "core/text.h"
 #include "engine/plan/disk_need.h"
@@ -124,7 +125,10 @@ std::optional<StepRate> rate_of(const TrainOptions& options, const WorldShape& w
 }
 
 std::string wire_text(const RunPlan& plan) {
-  std::string out = "bytes sent per rank and step\n";
+  const comm::HostLayout hosts(plan.between.hosts_of(plan.mesh.shard_group(0)));
+  const bool shares = hosts.hosts() > 1 && hosts.hosts() < hosts.ranks();
+  std::string out =
+      core::concat("bytes sent ", shares ? "to other hosts " : "", "per rank and step\n");
   for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
     out += core::concat("  pipe rank ", rank, ":");
     for (const auto& [picture, bytes] : plan.wire_bytes(rank)) {
@@ -245,6 +249,7 @@ std::string plan_text(const TrainOptions& given, const model::OpenedModel& whole
         "between ranks (see "
         "--ranks_per_host)\n";
   }
+  for (const std::string& line : between_hosts_words(options, plan)) out += line + "\n";
   out += rank_map(plan) + units_text(plan) + memory_text(plan) + wire_text(plan);
   const std::vector<ZeroPrice> prices = zero_prices(options, opened.model, world);
   if (!prices.empty()) out += "messages against memory (keys of the block \"pipeline\")\n";
@@ -286,6 +291,7 @@ std::string plan_json(const TrainOptions& given, const model::OpenedModel& whole
                     {cuda ? "card_gflops" : "core_gflops", rate->flops / rate->computers / 1e9}};
   }
   json["disk_bytes"] = disk_need(options, opened, 0).total().count();
+  json["between_hosts"] = between_hosts_words(options, plan);
   json["tokens_per_step"] = plan.tokens_per_step();
   json["flops_per_step"] = plan.flops_per_step();
   for (const ZeroPrice& price : zero_prices(options, opened.model, world)) {

@@ -6,6 +6,7 @@
 
 #include "core/check.h"
 #include "core/text.h"
+#include "engine/plan/between_hosts.h"
 #include "engine/plan/run_model.h"
 #include "engine/plan/sequence_layout.h"
 #include "kernels/gemm/gemm.h"
@@ -193,6 +194,12 @@ Facts layout_facts(const KnownRun& run) {
       fact("pipeline.regather", enum_name(o.regather, {"micro", "phase"}), kRanksAgree),
       only_shown("ZeRO", shared ? "parameters once per host" : ""),
       fact("zero_optimization.overlap_comm", o.overlap, kRanksAgree),
+      fact("gradients between hosts",
+           enum_name(o.gradient_travel, {"fp32", "bf16", "fp16", "int8", "int4"}), kRanksAgree,
+           "hosts", plan == nullptr ? "" : core::join(between_hosts_words(o, *plan), "; ")),
+      fact("weights between hosts",
+           enum_name(o.weight_travel, {"whole", "bf16", "fp16", "int8", "int4"}), kRanksAgree),
+      fact("zero_optimization.zero_hpz_partition_size", o.hpz_ranks, kRanksAgree),
       fact("zero_optimization.stage3_prefetch_bucket_size", or_null(o.prefetch_elements),
            kRanksAgree),
       fact("--post_validation", o.post_validation, kRanksAgree, "ahead", ahead_words(o, plan)),

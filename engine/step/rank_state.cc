@@ -40,6 +40,13 @@ struct Groups {
     ranks->set_name(name);
     return comm::Words(std::move(ranks));
   }
+  // The same, narrow between hosts; null where nothing is.
+  std::unique_ptr<comm::Communicator> narrow(const std::vector<int>& members,
+                                             comm::Travel travel) const {
+    if (travel == comm::Travel::kWhole) return nullptr;
+    std::unique_ptr<comm::Communicator> ranks = world.split_narrow(members, travel);
+    return on.device == nullptr ? std::move(ranks) : comm::staged(std::move(ranks), *on.device);
+  }
   // The same; null for one rank alone.
   std::unique_ptr<comm::Communicator> of_several(const std::vector<int>& members,
                                                  const comm::NcclUse& use) const {
@@ -73,6 +80,17 @@ std::vector<int> ring_group(const RunPlan& plan, int world_rank) {
   return members;
 }
 
+// Of the ranks that ZeRO cuts units for, those of this rank's host; none where nobody asks.
+std::vector<int> near_group(const RunPlan& plan, int world_rank) {
+  if (plan.rules.plan.secondary == 1) return {world_rank};
+  std::vector<int> members;
+  for (const int member : plan.mesh.shard_group(world_rank)) {
+    const std::vector<int> hosts = plan.between.hosts_of({world_rank, member});
+    if (hosts.front() == hosts.back()) members.push_back(member);
+  }
+  return members;
+}
+
 }  // namespace
 
 RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
@@ -87,6 +105,11 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       at(plan.mesh.position_of(world.rank())),
       dp(Groups{world, ledger, on}.that_add(plan.mesh.shard_group(world.rank()),
                                             plan.state.rules.order)),
+      dp_gradients(Groups{world, ledger, on}.narrow(plan.mesh.shard_group(world.rank()),
+                                                    plan.between.gradients)),
+      dp_weights(Groups{world, ledger, on}.narrow(plan.mesh.shard_group(world.rank()),
+                                                  plan.between.weights)),
+      dp_near(Groups{world, ledger, on}.of_several(near_group(plan, world.rank()), {"dp_near"})),
       pipe(Groups{world, ledger, on}.of_tensors(
           plan.mesh.pipe_group(world.rank()),
           {"pipe", core::SumOrder::kFast, comm::Messages::kRing})),
@@ -100,8 +123,8 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
           Groups{world, ledger, on}.of_words(plan.mesh.model_group(world.rank()), "tensor words")},
       pools(plan.pools(at.pipe_rank)),
       layout(plan.layout(at.pipe_rank, plan.mesh.shard_of(at))),
-      params(layout, memory, *dp),
-      grads(layout, memory, *dp, plan.overlap),
+      params(layout, memory, *dp, {dp_weights.get(), dp_near.get()}),
+      grads(layout, memory, dp_gradients == nullptr ? *dp : *dp_gradients, plan.overlap),
       optimizer(layout, memory, options.optimizer, {dp.get(), {&words.data, &words.tensor}}),
       tied(layout, memory, *pipe),
       norm(layout, words.data, words.pipe, norm_parts(plan, model), &words.tensor),

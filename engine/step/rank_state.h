@@ -40,6 +40,9 @@ struct RankState {
   comm::Communicator& world;
   core::Mesh::Position at;
   std::unique_ptr<comm::Communicator> dp;  // all that ZeRO cuts units for
+  // The same, where gradients or gathered weights are narrow between hosts, and those of this host,
+  // where they keep a second copy; null: that is not so.
+  std::unique_ptr<comm::Communicator> dp_gradients, dp_weights, dp_near;
   std::unique_ptr<comm::Communicator> pipe;
   std::unique_ptr<comm::Communicator> tensor, ulysses, ring;  // null: one rank alone
   // The same groups for counts, losses, norms and signals.

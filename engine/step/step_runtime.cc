@@ -75,6 +75,7 @@ StepResult StepRuntime::run_program(const std::vector<pipeline::Program>& by_pip
   request_ = request;
   result_ = {};
   state_.grads.begin_step();
+  state_.params.changed();  // by a resume, or the step before
   found_.reset();
   slot_loss_.clear(state_.work);
   if (copies_) copies_->begin();
@@ -223,7 +224,17 @@ void StepRuntime::gather(int unit) {
 }
 
 void StepRuntime::release(int unit) {
-  state_.gather_slots.take_back(gathered_.extract(unit).mapped().slot);
+  void* const slot = gathered_.extract(unit).mapped().slot;
+  const int own = state_.own_flat_param(unit);
+  const auto keep_behind = [&](int flat_param, Elements behind) {
+    if (flat_param < 0) return;
+    state_.params.keep(state_.work, flat_param,
+                       core::element_at(slot, behind, state_.model.element));
+  };
+  keep_behind(own, Elements(0));
+  keep_behind(state_.frozen_flat_param(unit), state_.layout.at(own).map.padded());
+  keep_behind(state_.tied_flat_param(unit), state_.layout.tied.gathered);
+  state_.gather_slots.take_back(slot);
 }
 
 void StepRuntime::forward(int micro, int unit) {
@@ -464,6 +475,7 @@ bool StepRuntime::changes(int unit) const {
 void StepRuntime::update(int unit) {
   if (!changes(unit)) return;
   const TraceRange range(clock_, Phase::kOptimizer);
+  state_.params.changed();
   for (const int flat_param : {state_.own_flat_param(unit), state_.tied_end(unit)}) {
     if (flat_param < 0) continue;
     if (request_.speculative && state_.layout.undoes) {
@@ -559,6 +571,7 @@ void StepRuntime::redo_update(const StepAhead::Step& step) {
   if (state_.plan.rules.plan.params == core::Home::kOncePerHost) {
     state_.dp->barrier().finish();  // nobody reads what changes now
   }
+  state_.params.changed();
   const bool publishes = state_.plan.rules.plan.publishes();
   for (const int unit : units().units_of(state_.at.pipe_rank)) {
     if (!state_.model.trains(unit)) continue;

@@ -46,6 +46,8 @@ constexpr TraceForm kLambDirection = of_elements("lamb_direction");
 constexpr TraceForm kLambMove = of_elements("lamb_move");
 constexpr TraceForm kLion = of_elements("lion");
 constexpr TraceForm kNormals = of_elements("normals");
+constexpr TraceForm kQuantize = of_elements("quantize");
+constexpr TraceForm kDequantize = of_elements("dequantize");
 constexpr TraceForm kRopeTable = of_rows("rope_table");
 constexpr TraceForm kSgd = of_elements("sgd");
 constexpr TraceForm kSquaredNorm = of_elements("squared_norm");
@@ -310,6 +312,33 @@ template void packed_product(const GemmShape&, const Operand<core::Bf16>&,
                              const Operand<core::Bf16>&, const Target<float>&);
 template void packed_product(const GemmShape&, const Operand<core::F16>&, const Operand<core::F16>&,
                              const Target<float>&);
+
+template <class T>
+void quantize8(std::int64_t count, const T* x, float* scales, std::int8_t* q) {
+  const TraceScope scope(kQuantize, elements<T>(count, 1));
+  of_type<T>(chosen_variant().parts).quantize8(count, x, scales, q);
+}
+template void quantize8(std::int64_t, const float*, float*, std::int8_t*);
+template void quantize8(std::int64_t, const core::Bf16*, float*, std::int8_t*);
+template void quantize8(std::int64_t, const core::F16*, float*, std::int8_t*);
+
+template <class T>
+void dequantize8(std::int64_t count, const float* scales, const std::int8_t* q, T* x) {
+  const TraceScope scope(kDequantize, elements<T>(count, 1));
+  of_type<T>(chosen_variant().parts).dequantize8(count, scales, q, x);
+}
+template void dequantize8(std::int64_t, const float*, const std::int8_t*, float*);
+template void dequantize8(std::int64_t, const float*, const std::int8_t*, core::Bf16*);
+template void dequantize8(std::int64_t, const float*, const std::int8_t*, core::F16*);
+
+void quantize4(std::int64_t count, const float* x, float* scales, std::uint8_t* q) {
+  const TraceScope scope(kQuantize, elements(count, 1));
+  chosen_variant().quantize4(count, x, scales, q);
+}
+void dequantize4(std::int64_t count, const float* scales, const std::uint8_t* q, float* x) {
+  const TraceScope scope(kDequantize, elements(count, 1));
+  chosen_variant().dequantize4(count, scales, q, x);
+}
 
 void rope_table(const core::Work& work, std::span<const float> inv_freq, std::int64_t positions,
                 float* cos, float* sin) {

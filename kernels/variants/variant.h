@@ -12,6 +12,7 @@
 #include "kernels/gemm/few_rows.h"
 #include "kernels/gemm/libraries.h"
 #include "kernels/pointwise/normals.h"
+#include "kernels/pointwise/quantize.h"
 #include "kernels/variants/table.h"
 
 namespace fm::kernels {
@@ -22,6 +23,8 @@ struct ElementParts {
   decltype(&kernels::attend_cached<T>) attend_cached = nullptr;
   decltype(&kernels::few_rows_tile<T>) few_rows_tile = nullptr;
   decltype(&kernels::packed_product<T>) packed_product = nullptr;
+  decltype(&kernels::quantize8<T>) quantize8 = nullptr;
+  decltype(&kernels::dequantize8<T>) dequantize8 = nullptr;
 };
 
 struct PartsTable {
@@ -40,6 +43,8 @@ struct Variant : CpuKernels {
   decltype(&kernels::group_attention_forward) group_attention_forward = nullptr;
   decltype(&kernels::group_attention_backward) group_attention_backward = nullptr;
   decltype(&kernels::normals) normals = nullptr;
+  decltype(&kernels::quantize4) quantize4 = nullptr;
+  decltype(&kernels::dequantize4) dequantize4 = nullptr;
   decltype(&kernels::tile_product) tile_product = nullptr;
 };
 

@@ -45,6 +45,10 @@ template <class T>
 void packed_product(const GemmShape& shape, const Operand<T>& a, const Operand<T>& b,
                     const Target<float>& c);
 template <class T>
+void quantize8(std::int64_t count, const T* x, float* scales, std::int8_t* q);
+template <class T>
+void dequantize8(std::int64_t count, const float* scales, const std::int8_t* q, T* x);
+template <class T>
 void rmsnorm_rstd(RowShape shape, const T* x, double eps, float* rstd);
 template <class T>
 void rmsnorm_apply(RowShape shape, const T* x, NormWeight<T> weight, const float* rstd, T* y);
@@ -99,7 +103,9 @@ constexpr ElementTable<T, WithoutWork> kElements = {.activate = activate<T>,
 template <class T>
 constexpr ElementParts<T> kParts = {.attend_cached = attend_cached<T>,
                                     .few_rows_tile = few_rows_tile<T>,
-                                    .packed_product = packed_product<T>};
+                                    .packed_product = packed_product<T>,
+                                    .quantize8 = quantize8<T>,
+                                    .dequantize8 = dequantize8<T>};
 
 extern WithoutWork<decltype(kernels::add)> add;
 extern WithoutWork<decltype(kernels::add_squares)> add_squares;
@@ -119,6 +125,8 @@ extern WithoutWork<decltype(kernels::quintic_factor)> quintic_factor;
 extern WithoutWork<decltype(kernels::exponentials)> exponentials;
 extern WithoutWork<decltype(kernels::form_logits)> form_logits;
 extern decltype(kernels::normals) normals;
+extern decltype(kernels::quantize4) quantize4;
+extern decltype(kernels::dequantize4) dequantize4;
 extern WithoutWork<decltype(kernels::rope_table)> rope_table;
 extern WithoutWork<decltype(kernels::adagrad)> adagrad;
 extern WithoutWork<decltype(kernels::lamb_direction)> lamb_direction;
@@ -167,6 +175,8 @@ constinit const Variant kVariant = {kKernels,
                                     group_attention_forward,
                                     group_attention_backward,
                                     normals,
+                                    quantize4,
+                                    dequantize4,
                                     tile_product};
 
 }  // namespace fm::kernels::FM_SIMD

@@ -207,7 +207,7 @@ TEST(DsConfig, WhatWouldChangeResultsIsRefused) {
        {"{amp: {enabled: true}}", "{torch_autocast: {enabled: true}}",
         "{lora: {r: 8, enabled: false}}", "{zero_optimization: {zenflow: {topk_ratio: 0.1}}}",
         "{elasticity: {enabled: true}}", "{curriculum_learning: {enabled: true}}",
-        "{zero_optimization: {zero_quantized_gradients: true}}",
+        "{zero_optimization: {zero_quantized_gradients: true, stage: 2}}",
         "{zero_optimization: {legacy_stage1: true}}", "{data_efficiency: {enabled: true}}",
         "{gradient_allreduce_op: \"sum\"}", "{managed_gradient_accumulation: false}",
         "{sparse_attention: {mode: \"fixed\"}}",

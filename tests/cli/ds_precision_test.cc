@@ -90,5 +90,48 @@ TEST(DsPrecision, WhatDisagreesAboutTheElementTypeIsRefused) {
                     "bfloat16 and fp16 modes cannot be simultaneously enabled"));
 }
 
+// Sums arrive in fp32 unless a key asks for less: the element type alone does not.
+TEST(DsPrecision, GradientsTravelAsTheJsonSays) {
+  using comm::Travel;
+  EXPECT_EQ(read("{}").gradient_travel, Travel::kWhole);
+  EXPECT_EQ(read("{bf16: {enabled: true}}").gradient_travel, Travel::kWhole);
+  EXPECT_EQ(read("{fp16: {enabled: true}}").gradient_travel, Travel::kWhole);
+  EXPECT_EQ(read("{communication_data_type: \"fp32\"}").gradient_travel, Travel::kWhole);
+  EXPECT_EQ(read("{communication_data_type: null}").gradient_travel, Travel::kWhole);
+  const auto bf16 = read("{communication_data_type: \"BF16\"}");
+  EXPECT_EQ(bf16.gradient_travel, Travel::kBF16);
+  EXPECT_FALSE(holds(core::join(bf16.notes, "\n"), "communication_data_type"));
+  EXPECT_EQ(read("{communication_data_type: \"fp16\"}").gradient_travel, Travel::kF16);
+  // DeepSpeed's rule for ranks that share rows.
+  EXPECT_EQ(read("{sequence_parallel_size: 2, communication_data_type: \"bf16\"}").gradient_travel,
+            Travel::kWhole);
+  EXPECT_TRUE(holds(notes("{sequence_parallel_size: 2, communication_data_type: \"bf16\"}"),
+                    "communication_data_type has no effect where ranks share rows"));
+  EXPECT_EQ(read("{sequence_parallel_size: 2, seq_parallel_communication_data_type: \"bf16\"}")
+                .gradient_travel,
+            Travel::kBF16);
+}
+
+TEST(DsPrecision, ZeROPlusPlusNeedsStage3) {
+  using comm::Travel;
+  const auto options = read(R"({"communication_data_type": "bf16", "zero_optimization": {
+    "stage": 3, "zero_hpz_partition_size": 8, "zero_quantized_weights": true,
+    "zero_quantized_gradients": true}})");
+  EXPECT_EQ(options.gradient_travel, Travel::kInt4);
+  EXPECT_EQ(options.weight_travel, Travel::kInt8);
+  EXPECT_EQ(options.hpz_ranks, 8);
+  EXPECT_FALSE(holds(core::join(options.notes, "\n"), "zero_"));
+  const auto off = read(R"({"zero_optimization": {"stage": 2, "zero_hpz_partition_size": 1,
+    "zero_quantized_weights": false, "zero_quantized_gradients": "auto"}})");
+  EXPECT_EQ(off.gradient_travel, Travel::kWhole);
+  EXPECT_EQ(off.weight_travel, Travel::kWhole);
+  EXPECT_EQ(off.hpz_ranks, 1);
+  for (const char* asked : {"zero_hpz_partition_size: 8", "zero_quantized_weights: true",
+                            "zero_quantized_gradients: true"}) {
+    const std::string said = refusal(std::string("{zero_optimization: {stage: 2, ") + asked + "}}");
+    EXPECT_TRUE(holds(said, "needs ZeRO stage 3")) << said;
+  }
+}
+
 }  // namespace
 }  // namespace fm::cli

@@ -151,47 +151,110 @@ RunTrace run_small(TrainOptions options, int dp_size, int steps, const data::Sam
                       rows);
 }
 
+namespace {
+
+// What all ranks of a run have, and where its trace is put.
+struct SharedRun {
+  const TrainOptions& options;
+  const MakeDevice& make;
+  const MakeLink& link;
+  int steps;
+  const data::SampleSource* rows;
+  std::mutex mutex;
+  OnHosts out;
+};
+
+void add_weights(RankState& state, std::map<std::string, std::vector<float>>& weights) {
+  for (const core::TensorSlice& slice : param_slices(state, Part::kOwned)) {
+    std::int64_t numel = 1;
+    for (const std::int64_t dim : slice.shape) numel *= dim;
+    std::vector<float>& whole = weights[slice.name];
+    whole.resize(static_cast<std::size_t>(numel));
+    for (std::int64_t row = 0; row < slice.rows; ++row) {
+      const core::FetchedRow fetched(slice, row, core::FetchedRow::Use::kRead);
+      std::ranges::copy(fetched.floats(), whole.begin() + slice.first_of(row).count());
+    }
+  }
+}
+
+// Of the first flat parameter, in fp32.
+std::vector<float> gathered_weights(RankState& state) {
+  const core::Elements padded = state.layout.at(0).map.padded();
+  std::vector<float> slot(static_cast<std::size_t>(padded.count()));
+  state.params.changed();
+  state.params.gather(0, slot.data()).finish();
+  return slot;
+}
+
+void run_rank(SharedRun& run, comm::Communicator& world) {
+  const TrainOptions& options = run.options;
+  core::Ledger ledger;
+  const std::unique_ptr<core::Device> device = run.make(world.rank());
+  const model::OpenedModel opened =
+      part_of(open_run_model(options), options, world.rank() % options.model_parallel_size);
+  const RunPlan plan = make_run_plan(options, opened.model, shape_of(options, world));
+  RankDevice on{device.get()};
+  if (run.link != nullptr) on.link = run.link(world.rank(), *device);
+  RankState state(options, plan, opened.model, world, ledger, on);
+  fill_state(options, opened, state);
+  SmallSteps trained(options, opened.model, state, run.rows);
+  const core::Bytes before = world.sent();
+  const std::vector<StepResult> results = run_all(trained, options, run.steps);
+  trained.settle();
+  const core::Bytes sent = world.sent() - before;
+  std::vector<float> gathered;
+  const bool gathers = plan.rules.plan.params == core::Home::kOneSliceEach;
+  if (gathers && device == nullptr && options.element == core::DType::kF32) {
+    gathered = gathered_weights(state);
+  }
+  const std::scoped_lock lock(run.mutex);
+  run.out.sent[static_cast<std::size_t>(world.rank())] = sent;
+  run.out.gathered[static_cast<std::size_t>(world.rank())] = std::move(gathered);
+  RunTrace& trace = run.out.trace;
+  add_weights(state, trace.weights);
+  if (world.rank() != 0) return;
+  for (const StepResult& result : results) {
+    trace.losses.push_back(result.loss);
+    trace.norms.push_back(result.grad_norm);
+    trace.redone.push_back(result.redone);
+  }
+}
+
+}  // namespace
+
 RunTrace run_small_on(const MakeDevice& make, TrainOptions options, int dp_size, int steps,
                       const data::SampleSource* rows, const MakeLink& link) {
-  RunTrace trace;
-  std::mutex mutex;
   const int ranks = options.pipe_parallel_size * options.model_parallel_size * dp_size *
                     options.sequence_parallel_size;
+  const auto count = static_cast<std::size_t>(ranks);
+  SharedRun run{options,
+                make,
+                link,
+                steps,
+                rows,
+                {},
+                {{}, std::vector<core::Bytes>(count), std::vector<std::vector<float>>(count)}};
   comm::run_ranks(
-      ranks,
-      [&](comm::Communicator& world) {
-        core::Ledger ledger;
-        const std::unique_ptr<core::Device> device = make(world.rank());
-        const model::OpenedModel opened =
-            part_of(open_run_model(options), options, world.rank() % options.model_parallel_size);
-        const RunPlan plan = make_run_plan(options, opened.model, shape_of(options, world));
-        RankDevice on{device.get()};
-        if (link != nullptr) on.link = link(world.rank(), *device);
-        RankState state(options, plan, opened.model, world, ledger, on);
-        fill_state(options, opened, state);
-        SmallSteps trained(options, opened.model, state, rows);
-        for (const StepResult& result : run_all(trained, options, steps)) {
-          if (world.rank() != 0) continue;
-          trace.losses.push_back(result.loss);
-          trace.norms.push_back(result.grad_norm);
-          trace.redone.push_back(result.redone);
-        }
-        trained.settle();
-        const std::scoped_lock lock(mutex);
-        for (const core::TensorSlice& slice : param_slices(state, Part::kOwned)) {
-          std::int64_t numel = 1;
-          for (const std::int64_t dim : slice.shape) numel *= dim;
-          std::vector<float>& whole = trace.weights[slice.name];
-          whole.resize(static_cast<std::size_t>(numel));
-          for (std::int64_t row = 0; row < slice.rows; ++row) {
-            const core::FetchedRow fetched(slice, row, core::FetchedRow::Use::kRead);
-            std::ranges::copy(fetched.floats(), whole.begin() + slice.first_of(row).count());
-          }
-        }
-      },
-      comm::kThreadsMs,
+      ranks, [&](comm::Communicator& world) { run_rank(run, world); }, comm::kThreadsMs,
       options.shared_memory ? comm::Between::kSharedMemory : comm::Between::kMessages);
-  return trace;
+  return std::move(run.out.trace);
+}
+
+OnHosts run_small_on_hosts(const TrainOptions& options, const std::vector<int>& host_of,
+                           int steps) {
+  const MakeDevice make = [&](int rank) { return device_of(options, rank); };
+  const MakeLink none = nullptr;
+  SharedRun run{options,
+                make,
+                none,
+                steps,
+                nullptr,
+                {},
+                {{},
+                 std::vector<core::Bytes>(host_of.size()),
+                 std::vector<std::vector<float>>(host_of.size())}};
+  comm::run_ranks_on_hosts(host_of, [&](comm::Communicator& world) { run_rank(run, world); });
+  return std::move(run.out);
 }
 
 namespace {

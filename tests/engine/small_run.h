@@ -80,6 +80,14 @@ using MakeLink = std::function<TensorLink(int rank, core::Device& device)>;
 RunTrace run_small_on(const MakeDevice& make, TrainOptions options, int dp_size, int steps,
                       const data::SampleSource* rows = nullptr, const MakeLink& link = nullptr);
 
+// The same with the ranks on hosts (comm/meet/world.h: run_ranks_on_hosts).
+struct OnHosts {
+  RunTrace trace;
+  std::vector<core::Bytes> sent;             // to other hosts in all steps, by rank
+  std::vector<std::vector<float>> gathered;  // the first unit as each rank reads it
+};
+OnHosts run_small_on_hosts(const TrainOptions& options, const std::vector<int>& host_of, int steps);
+
 // Calls `look` on each of pipe_parallel_size ranks, behind a step that has settled.
 void after_one_step(const TrainOptions& options, const std::function<void(const RankState&)>& look);
 
