@@ -10,6 +10,7 @@
 #include <cstring>
 #include <span>
 
+#include "comm/wire/addresses.h"
 #include "core/check.h"
 #include "core/files/files.h"
 #include "core/text.h"
@@ -93,6 +94,18 @@ std::optional<JobSecret> job_secret() {
     if (value == nullptr) return std::nullopt;
     return value;
   });
+}
+
+std::string trust_line(const LaunchInfo& launch, bool has_secret) {
+  if (launch.world_size == 1 || launch.launcher != Launcher::kEnvironment) return "";
+  if (has_secret) return "job token";
+  const std::string master = host_of(launch.master_addr, launch.master_port);
+  const bool here = launch.agent_store ? launch.local_size == launch.world_size
+                                       : master == "localhost" || is_loopback(master);
+  if (here) return "";
+  return core::concat("no job token: a program that reaches ",
+                      fm::comm::text_of(Endpoint{master, launch.master_port}),
+                      " and knows the job counts as a rank; set FME_JOB_TOKEN");
 }
 
 std::string challenge_of(const Nonce& nonce) { return std::string(kMagic) + text_of(nonce); }

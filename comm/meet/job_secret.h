@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 
+#include "comm/meet/world.h"
 #include "comm/wire/socket.h"
 #include "core/sha256.h"
 
@@ -42,6 +43,10 @@ class JobSecret {
 std::optional<JobSecret> job_secret_of(
     const std::function<std::optional<std::string>(const std::string& name)>& variables);
 std::optional<JobSecret> job_secret();  // of this process
+
+// What keeps others out, for the banner: "job token", or that there is none and who might come in;
+// "" where nobody can, as all ranks are on this host, and under mpirun.
+std::string trust_line(const LaunchInfo& launch, bool has_secret);
 
 inline constexpr std::size_t kProofBytes = 72;
 

@@ -233,15 +233,7 @@ std::unique_ptr<Communicator> connect(const LaunchInfo& launch, const ConnectOpt
 }
 
 std::string trust_line(const LaunchInfo& launch) {
-  if (launch.world_size == 1) return "";
-  if (job_secret()) return "job token";
-  const std::string master =
-      launch.master_addr.empty() ? "" : host_of(launch.master_addr, launch.master_port);
-  const bool here = launch.agent_store ? launch.local_size == launch.world_size
-                                       : master == "localhost" || is_loopback(master);
-  if (launch.launcher != Launcher::kEnvironment || here) return "";
-  return core::concat("no job token: a program that reaches ", text_of(master_of(launch)),
-                      " and knows the job counts as a rank; set FME_JOB_TOKEN");
+  return trust_line(launch, job_secret().has_value());
 }
 
 void shut_down() {

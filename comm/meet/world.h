@@ -47,9 +47,8 @@ struct ConnectOptions {
 // rendezvous, with exit code 14.
 std::unique_ptr<Communicator> connect(const LaunchInfo& launch, const ConnectOptions& options);
 
-// What keeps others out, for the banner: "job token", or that there is none and who might come in;
-// "" where nobody can, as all ranks are on this host. Throws UserError (10) for a token that is
-// none.
+// What the banner says of the job token (comm/meet/job_secret.h). Throws UserError (10) for a token
+// that is none.
 std::string trust_line(const LaunchInfo& launch);
 
 // The shutdown handshake: every rank calls it after its last operation; never a destructor. Waits

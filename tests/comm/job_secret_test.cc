@@ -109,6 +109,32 @@ TEST_F(TokenFile, ThatIsMissingOrNoFileIsNamed) {
   EXPECT_TRUE(has(refusal_of({{"FME_JOB_TOKEN_FILE", path_}}), "must name a file"));
 }
 
+TEST(TrustLine, TellsWhoMightComeIn) {
+  LaunchInfo by_hand;
+  by_hand.launcher = Launcher::kEnvironment;
+  by_hand.world_size = 4;
+  by_hand.master_addr = "node1";
+  by_hand.master_port = 29500;
+  EXPECT_EQ(trust_line(by_hand, true), "job token");
+  EXPECT_EQ(trust_line(by_hand, false),
+            "no job token: a program that reaches node1:29500 and knows the job counts as a rank; "
+            "set FME_JOB_TOKEN");
+  LaunchInfo torchrun = by_hand;
+  torchrun.agent_store = true;
+  EXPECT_NE(trust_line(torchrun, false), "");
+  torchrun.local_size = 4;
+  EXPECT_EQ(trust_line(torchrun, false), "") << "ranks of one host listen on the loopback device";
+  for (const char* const here : {"127.0.0.1", "localhost", "[::1]"}) {
+    by_hand.master_addr = here;
+    EXPECT_EQ(trust_line(by_hand, false), "");
+  }
+  LaunchInfo mpirun;
+  mpirun.launcher = Launcher::kOpenMpi;
+  mpirun.world_size = 4;
+  EXPECT_EQ(trust_line(mpirun, false), "");
+  EXPECT_EQ(trust_line({}, false), "") << "alone";
+}
+
 std::string bytes_of(const core::Digest& digest) { return {digest.begin(), digest.end()}; }
 
 Nonce counting(int first) {
