@@ -160,7 +160,7 @@ struct TrainOptions {
   TraceSteps trace_steps;
   MonitorOptions monitors;
   int timeout_ms = 600'000;
-  int hang_ms = 10'000;  // of a rank that is stopped or does not move; 0: no limit
+  int hang_ms = 10'000;       // of a rank that is stopped or does not move; 0: no limit
   bool shared_memory = true;  // between ranks of one host
   DeviceOptions device;
   int ranks_per_host = 8;  // for a plan of ranks that were not started
