@@ -26,7 +26,7 @@ def stop_one(case, job):
 def stopped(case, layout):
     """For ever: named at once, 21 after --hang_s, and the stopped one ends when it goes on."""
     run = tiny.Run(
-        layout, steps=ENDLESS, timeout_s=2 * jobs.PATIENCE_S, more=("--hang_s", HANG_S)
+        layout, steps=ENDLESS, timeout_s=2 * jobs.PATIENCE_S, more=("--hang_s", str(HANG_S))
     )
     job = case.start(tiny.launch(run, case.settings.scratch, case.folder / "out"))
     rank = stop_one(case, job)
