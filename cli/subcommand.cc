@@ -22,6 +22,8 @@ constexpr ProgramRow kPrograms[] = {
     {"export", "make a Hugging Face folder of a checkpoint"},
     {"tokenize", "make token ids of text, ahead of a run"},
     {"report", "make one HTML page of a run"},
+    {"run", "start the ranks of one host"},
+    {"launch", "start ranks on the hosts of a hostfile"},
 };
 
 // By its letters, else by its first two: "gen", "trian".
@@ -35,6 +37,10 @@ std::string meant_by(const std::string& word, const std::vector<std::string>& wo
 }
 
 }  // namespace
+
+bool is_program(const std::string& word) {
+  return std::ranges::any_of(kPrograms, [&](const ProgramRow& row) { return word == row.word; });
+}
 
 std::string program_named(const std::string& word) {
   std::vector<std::string> words;

@@ -313,6 +313,7 @@ constexpr VariableRow kVariables[] = {
     {"FME_DEVICE_CHECK", "1: waits for every kernel of a GPU, fills what is free with NaN"},
     {"FME_HOST", "a name; ranks with different names count as ranks of different hosts"},
     {"FME_JOB_ID", "a name of the job, the same for all ranks started by hand"},
+    {"FME_MASTER_PORT", "a port; where ranks meet, whatever the launcher says"},
     {"OMP_NUM_THREADS", "threads per rank; --threads wins"},
 };
 
