@@ -69,7 +69,8 @@ TEST(Dispatch, AWrongWordIsRefusedWithTheNearest) {
   EXPECT_TRUE(holds(said("trian"), "did you mean train?"));
   EXPECT_TRUE(holds(said("gen"), "did you mean generate?"));
   EXPECT_TRUE(
-      holds(said("bake"), "train, generate, export, tokenize, report; see fmengine --help (bake)"));
+      holds(said("bake"),
+            "train, generate, export, tokenize, report, run, launch; see fmengine --help (bake)"));
   EXPECT_TRUE(holds(said(""), "a command is required"));
 }
 
