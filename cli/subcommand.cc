@@ -26,6 +26,8 @@ constexpr ProgramRow kPrograms[] = {
     {"report", "make one HTML page of a run"},
     {"explain", "tell what an exit code means, and whether to start again"},
     {"blackbox", "tell what every rank did last, after a crash or while a run hangs"},
+    {"run", "start the ranks of one host"},
+    {"launch", "start ranks on the hosts of a hostfile"},
 };
 
 // By its letters, else by its first two: "gen", "trian".
@@ -39,6 +41,10 @@ std::string meant_by(const std::string& word, const std::vector<std::string>& wo
 }
 
 }  // namespace
+
+bool is_program(const std::string& word) {
+  return std::ranges::any_of(kPrograms, [&](const ProgramRow& row) { return word == row.word; });
+}
 
 std::string program_named(const std::string& word) {
   std::vector<std::string> words;

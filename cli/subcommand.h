@@ -9,6 +9,9 @@ namespace fm::cli {
 // "fmengine-train" for "train". Throws UserError (10) for a word that is none, with the nearest.
 std::string program_named(const std::string& word);
 
+// Whether a program of fmengine has this word.
+bool is_program(const std::string& word);
+
 std::string dispatch_help_text();
 
 // What `fmengine explain` prints, with the words behind it: of one exit code, or of all. Throws

@@ -126,8 +126,10 @@ const Limits kLimits = {
     .may_have_state = {"core/buffer.cc", "core/fault.cc", "comm/meet/world.cc", "core/trace.h",
                        "text/jinja/work_limit.h", "core/files/cut_guard.cc",
                        "device/cuda/cuda_queue.cc"},
-    // The faults `exit` and `kill`; a lost peer, while main waits inside a library.
-    .may_end_process = {"core/fault.cc", "core/process.cc", "comm/meet/world.cc"},
+    // The faults `exit` and `kill`; a lost peer, while main waits inside a library; a child that
+    // becomes no program.
+    .may_end_process = {"core/fault.cc", "core/process.cc", "comm/meet/world.cc",
+                         "core/children.cc"},
     .know_no_family = {"checkpoint", "cli", "comm", "core", "engine", "kernels", "machine",
                        "observe", "offload", "optim", "pipeline", "text/chat", "text/data",
                        "text/jinja", "text/prepare", "zero"},
@@ -402,6 +404,20 @@ TEST(Tidy, SourcesCiteDocumentsThatExist) {
     }
   }
   EXPECT_GT(seen, 5) << "comments cite documents as (docs/numbers.md, \"Order of sums\")";
+}
+
+// Starting, placing and restarting belong to the engines that exist.
+TEST(Tidy, TheRoomOfLaunchersIsSmall) {
+  int lines = 0;
+  for (const std::string& path : files_below("launch")) {
+    std::istringstream text(read_text(kRoot / path));
+    for (std::string line; std::getline(text, line);) {
+      const std::size_t begin = line.find_first_not_of(' ');
+      lines += begin != line.npos && line.compare(begin, 2, "//") != 0 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(lines, 500);
+  EXPECT_LE(lines, 1500) << "lines of code in launch/, without comments and blank ones";
 }
 
 TEST(Tidy, FoldersAndWingsIncludeNoneInACircle) {

@@ -329,6 +329,7 @@ constexpr VariableRow kVariables[] = {
     {"FME_JOB_TOKEN", "a secret of all ranks, 32 hexadecimal digits or more: it keeps others out"},
     {"FME_JOB_TOKEN_FILE", "a file with it that its owner alone may read"},
     {"FME_INTERFACE", "as --interface, which wins"},
+    {"FME_MASTER_PORT", "a port; where ranks meet, whatever the launcher says"},
     {"OMP_NUM_THREADS", "threads per rank; --threads wins"},
 };
 

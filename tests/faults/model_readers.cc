@@ -9,11 +9,13 @@
 #include "cli/peft_folder.h"
 #include "core/blackbox/black_box.h"
 #include "core/crc32c.h"
+#include "core/files/files.h"
 #include "core/tensor_slice.h"
 #include "engine/infer/model_text.h"
 #include "engine/infer/sampling.h"
 #include "engine/plan/part_start.h"
 #include "engine/state/progress_state.h"
+#include "launch/hostfile.h"
 #include "model/opened_model.h"
 #include "observe/blackbox/crash_report.h"
 #include "observe/report/page.h"
@@ -275,6 +277,9 @@ std::vector<Reader> model_readers() {
   const auto path = [](const fs::path& folder, const char* name) {
     return (folder / name).string();
   };
+  const auto text_in = [](const fs::path& file) {
+    return core::read_small_file(file, core::kMostConfig).text;
+  };
   engine::ProgressState state;
   state.run.model = state.run.optimization = "{}";
   std::vector<Reader> all = tokenizer_readers();
@@ -288,6 +293,12 @@ std::vector<Reader> model_readers() {
        config_jsons(),
        [](const fs::path& folder) { model::open_model(folder / "config.json", {}); },
        {25}},
+      {"hostfile",
+       {{{"hosts", "w0 slots=2\n\n# none\nw1 slots=4 # big\n"}}},
+       [text_in](const fs::path& folder) { launch::hosts_in(text_in(folder / "hosts"), "hosts"); }},
+      {".deepspeed_env",
+       {{{"env", "# none\nA=1\nB=\"two words\"\n C = 'x'\n"}}},
+       [text_in](const fs::path& folder) { launch::variables_in(text_in(folder / "env"), "env"); }},
       {"adapter_config.json",
        {{{"adapter_config.json", kAdapter, Kind::kJson}}},
        [](const fs::path& folder) { cli::read_adapter(folder.string()); }},

@@ -1,0 +1,93 @@
+// Child processes of one job on this host: started, listened to and ended by one thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <csignal>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace fm::core {
+
+// What becomes of a child's standard input.
+enum class Input : std::uint8_t { kNull, kPipe };
+
+struct ChildSpec {
+  std::vector<std::string> words;        // the program, which may lie in PATH, and its arguments
+  std::vector<std::string> environment;  // all of it, as NAME=value
+  Input input = Input::kNull;
+  std::string log_folder = {};  // of stdout.log and stderr.log; "": lines go to on_line
+  int part = 0;                 // of `parts` equal parts of the cores; 0 parts: all cores
+  int parts = 0;
+};
+
+enum class Stream : std::uint8_t { kOut, kErr };
+
+struct ChildEnd {
+  int child = 0;  // by order of start
+  int code = 0;   // 128 + the signal's number where a signal ended it
+};
+
+struct Happened {
+  std::vector<ChildEnd> ends;         // in the order in which they were noticed
+  std::vector<int> signals;           // that came to this process
+  std::vector<std::string> controls;  // lines that came through the control file
+  bool control_closed = false;
+};
+
+// Every child leads a process group of its own and dies with the thread that started it.
+//
+// Invariant: SIGCHLD, SIGTERM, SIGINT and SIGHUP are blocked while it lives.
+// Thread:    one, which lives as long as the children shall.
+// Lifetime:  kills what is left when it goes.
+class Children {
+ public:
+  using OnLine = std::function<void(int child, Stream stream, const std::string& line)>;
+  // `control`: a file whose lines are orders; -1: none.
+  explicit Children(OnLine on_line, int control = -1);
+  ~Children();
+  Children(const Children&) = delete;
+  Children& operator=(const Children&) = delete;
+
+  void start(const ChildSpec& spec);
+  // Waits until something happens, `limit_ms` at most (-1: without limit).
+  Happened wait(int limit_ms);
+  // To the group of a child that lives, or of all.
+  void signal(int child, int number);
+  void signal_all(int number);
+  // Nothing where the pipe is closed or full.
+  void say(int child, const std::string& text);
+  void close_input(int child);
+  int living() const;
+  bool lives(int child) const;
+  int count() const { return static_cast<int>(children_.size()); }
+  // Of its errors, where it wrote none of what it printed.
+  std::vector<std::string> last_lines(int child) const;
+
+ private:
+  struct LineReader {
+    int fd = -1;
+    std::string rest = {};               // of a line that has not ended
+    std::vector<std::string> last = {};  // lines
+  };
+  struct Child {
+    pid_t pid = 0;  // 0: it has ended
+    int input = -1;
+    LineReader out = {}, err = {};
+    std::string log_folder;
+  };
+  void read(int child, Stream stream);
+  void read_control(Happened& happened);
+  void reap(Happened& happened);
+
+  OnLine on_line_;
+  int control_;
+  std::string control_rest_;
+  int signals_ = -1;
+  sigset_t before_{};
+  std::vector<Child> children_;
+};
+
+}  // namespace fm::core
