@@ -22,6 +22,10 @@ int run(int count, char** words) {
     return fm::cli::print(fm::cli::dispatch_help_text()), 0;
   }
   if (word == "--version") return fm::cli::print(fm::cli::version_text() + "\n"), 0;
+  if (word == "explain") {
+    const std::vector<std::string> rest(words + 2, words + count);
+    return fm::cli::print(fm::cli::explain_text(rest)), 0;
+  }
   const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe");
   const std::string path = here.parent_path() / fm::cli::program_named(word);
   std::string name = path;

@@ -1,11 +1,13 @@
 #include "cli/subcommand.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <string_view>
 #include <vector>
 
 #include "core/check.h"
+#include "core/exit_codes.h"
 #include "core/text.h"
 
 namespace fm::cli {
@@ -22,6 +24,7 @@ constexpr ProgramRow kPrograms[] = {
     {"export", "make a Hugging Face folder of a checkpoint"},
     {"tokenize", "make token ids of text, ahead of a run"},
     {"report", "make one HTML page of a run"},
+    {"explain", "tell what an exit code means, and whether to start again"},
 };
 
 // By its letters, else by its first two: "gen", "trian".
@@ -55,7 +58,23 @@ std::string dispatch_help_text() {
   }
   return text +
          "\n`fmengine COMMAND --help` has a command's flags; it runs fmengine-COMMAND, "
-         "which lies beside fmengine.\n";
+         "which lies beside fmengine. `fmengine explain [CODE]` is its own.\n";
+}
+
+std::string explain_text(std::span<const std::string> words) {
+  if (words.empty() || words[0] == "--help" || words[0] == "-h") {
+    return "Usage:\n  fmengine explain CODE\n\nThe first line is permanent or try-again.\n\n" +
+           core::exit_code_table();
+  }
+  const std::string& word = words[0];
+  int code = 0;
+  const char* const end = word.data() + word.size();
+  const auto parsed = std::from_chars(word.data(), end, code);
+  FM_USER_CHECK(words.size() == 1 && parsed.ec == std::errc() && parsed.ptr == end,
+                "fmengine explain takes one exit code, a whole number; write it, or nothing for "
+                "the whole table (",
+                core::join(words, " "), ")");
+  return core::explained(code);
 }
 
 }  // namespace fm::cli

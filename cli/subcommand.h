@@ -11,4 +11,8 @@ std::string program_named(const std::string& word);
 
 std::string dispatch_help_text();
 
+// What `fmengine explain` prints, with the words behind it: of one exit code, or of all. Throws
+// UserError (10).
+std::string explain_text(std::span<const std::string> words);
+
 }  // namespace fm::cli

@@ -6,9 +6,11 @@
 #include <regex>
 #include <set>
 #include <sstream>
+#include <vector>
 
 #include "cli/flags/flags.h"
 #include "cli/foreign/foreign_keys.h"
+#include "core/exit_codes.h"
 #include "core/text.h"
 
 namespace fm::cli {
@@ -127,6 +129,21 @@ TEST(Documents, ExitCodesHasEveryCodeAndNoOther) {
   EXPECT_GE(codes.size(), 14U);
   codes.insert({"130", "143"});
   EXPECT_EQ(matches(read_text("docs/exit-codes.md"), "\n\\| ([0-9]+) "), codes);
+}
+
+TEST(Documents, ExitCodesHasTheRowsOfTheCode) {
+  std::string rows = "\n| code | class | meaning | what to do |\n|---|---|---|---|\n";
+  std::vector<std::string> permanent;
+  for (const core::ExitCodeRow& row : core::exit_code_rows()) {
+    const std::string advice = *row.advice == 0 ? "" : core::concat(row.advice, " ");
+    rows += core::concat("| ", row.code, " | ", core::name_of(row.kind), " | ", row.meaning, " | ",
+                         advice, "|\n");
+    if (row.kind == core::ExitClass::kPermanent) permanent.push_back(std::to_string(row.code));
+  }
+  const std::string text = read_text("docs/exit-codes.md");
+  EXPECT_NE(text.find(rows + "\n"), text.npos) << "docs/exit-codes.md must have:" << rows;
+  const std::string policy = "onExitCodes: {operator: In, values: [" + core::join(permanent, ", ");
+  EXPECT_NE(text.find(policy + "]}"), text.npos) << policy;
 }
 
 }  // namespace

@@ -69,7 +69,8 @@ TEST(Dispatch, AWrongWordIsRefusedWithTheNearest) {
   EXPECT_TRUE(holds(said("trian"), "did you mean train?"));
   EXPECT_TRUE(holds(said("gen"), "did you mean generate?"));
   EXPECT_TRUE(
-      holds(said("bake"), "train, generate, export, tokenize, report; see fmengine --help (bake)"));
+      holds(said("bake"),
+            "train, generate, export, tokenize, report, explain; see fmengine --help (bake)"));
   EXPECT_TRUE(holds(said(""), "a command is required"));
 }
 
@@ -77,6 +78,23 @@ TEST(Dispatch, HelpListsThePrograms) {
   for (const char* word : {"train ", "generate ", "report "}) {
     EXPECT_TRUE(holds(dispatch_help_text(), word));
   }
+}
+
+// A script reads the first line.
+TEST(Dispatch, ExplainPrintsTheClassOfACodeFirst) {
+  const auto said = [](const std::string& code) {
+    return explain_text(std::vector<std::string>{code});
+  };
+  EXPECT_TRUE(said("12").starts_with("permanent\n12: "));
+  EXPECT_TRUE(said("75").starts_with("try-again\n75: "));
+  EXPECT_TRUE(said("137").starts_with("try-again\n137: Signal 9 (SIGKILL) "));
+  EXPECT_TRUE(holds(said("137"), "out-of-memory killer"));
+  EXPECT_TRUE(holds(explain_text({}), "\n26    try-again "));
+  for (const char* code : {"999", "24", "128", "-1", "x", "12 ", ""}) {
+    EXPECT_TRUE(holds(refusal_of([&] { said(code); }), "exit code")) << code;
+  }
+  const std::vector<std::string> two = {"12", "13"};
+  EXPECT_TRUE(holds(refusal_of([&] { explain_text(two); }), "(12 13)"));
 }
 
 }  // namespace
