@@ -48,7 +48,7 @@ class Launch:
     """What is started."""
 
     words: list  # arguments of the program, the same for all ranks
-    starter: str = "mpirun"  # mpirun, hand, pet, alone, engine
+    starter: str = "mpirun"  # mpirun, hand, pet, alone, engine, none
     ranks: int = 2
     hosts: tuple = ()  # FME_HOST of every rank, by hand
     spaces: tuple = ()  # network namespace of every rank, by hand
@@ -134,7 +134,7 @@ class Job:
         elif launch.starter == "engine":
             words = [word.replace("PORT", str(self.port)) for word in launch.engine]
             self.start(0, [*words, self.program, *launch.words], dict(launch.variables))
-        else:
+        elif launch.starter == "alone":
             self.start(0, [self.program, *launch.words], {})
 
     def start_rank(self, rank, words=None):

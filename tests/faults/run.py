@@ -31,6 +31,7 @@ FAMILIES = {
     "inputs": "mutated JSON, config.json, safetensors, JSONL and token files",
     "readers": "thousands of damaged files over all readers, in one program",
     "launchers": "two ranks under each engine: the same losses, and a rank that is killed",
+    "examples": "the files of examples/, interrupted and resumed",
     "moving_inputs": "files that are cut or never end while they are read",
 }
 
