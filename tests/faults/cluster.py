@@ -111,6 +111,7 @@ class Cluster:
         self.cover("/etc/hosts", "127.0.0.1 localhost\n" + names)
         words = {"folder": self.folder, "names": " ".join(ADDRESSES)}
         self.cover("/etc/ssh/ssh_config", SSH.format(**words))
+        (self.folder / "hostfile").write_text("".join(f"{name} slots=1\n" for name in ADDRESSES))
         self.cover("/etc/shadow", "root:*:19000:0:99999:7:::\n")  # sshd refuses a locked account
         home = os.path.expanduser("~root/.ssh")
         if os.path.isdir(home):
@@ -135,7 +136,14 @@ class Cluster:
                 known.append(f"{name},{ADDRESSES[name]} {public}")
         (self.folder / "known_hosts").write_text("".join(known))
 
-    def start_host(self, name):
+    def restart_host(self, name, before):
+        """Its sshd, and with it all that it starts, behind these words."""
+        self.holders[name].kill()
+        self.holders[name].wait()
+        self.start_host(name, before)
+        jobs.eventually(jobs.PATIENCE_S, lambda: self.answers(name))
+
+    def start_host(self, name, before=()):
         """Namespaces of a host's name and mounts, its own /dev/shm, and sshd as their holder."""
         mark = f"{isolation.MARK}={self.case.settings.scratch} OMP_NUM_THREADS=1"
         conf = self.folder / f"{name}.sshd"
@@ -144,7 +152,7 @@ class Cluster:
         script = 'hostname "$0"; mount -t tmpfs shm /dev/shm; exec "$@"'
         words = ["ip", "netns", "exec", name, "unshare", "--uts", "--mount", "sh", "-ec", script, name]
         sshd = shutil.which("sshd", path=search_path())
-        self.holders[name] = self.start_daemon([*words, sshd, "-D", "-e", "-f", str(conf)], name)
+        self.holders[name] = self.start_daemon([*words, *before, sshd, "-D", "-e", "-f", str(conf)], name)
 
     def start_daemon(self, words, name):
         """A process in the background whose words go to a file."""

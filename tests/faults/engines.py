@@ -14,6 +14,7 @@ import suite
 PYTHON = os.environ.get("FM_ORACLE_PYTHON", sys.executable)
 RANKS = ("OMPI_COMM_WORLD_RANK", "RANK", "SLURM_PROCID", "PET_NODE_RANK")
 SRUN = ("srun", "--ntasks=2", "--kill-on-bad-exit=1", "--chdir=/")
+LAUNCH = ("BUILD/fmengine", "launch", "--hostfile=HOSTFILE")
 SSH_MPI = ("--mca", "plm_rsh_agent", "ssh", "--mca", "btl_tcp_if_include", "card", "--mca",
            "oob_tcp_if_include", "card", "--tag-output")
 
@@ -47,6 +48,9 @@ ENGINES = (
     Engine("srun", (*SRUN, "--nodes=1", "--mpi=none"), (137,), hosts="slurm"),
     Engine("srun pmi2", (*SRUN, "--nodes=1", "--mpi=pmi2"), (137,), hosts="slurm"),
     Engine("srun 2 hosts", (*SRUN, "--nodes=2", "--mpi=none"), (137,), hosts="slurm"),
+    Engine("fmengine run", ("BUILD/fmengine", "run", "--nproc_per_node=2", "--"), (137,)),
+    Engine("fmengine launch ssh", (*LAUNCH, "--launcher=ssh", "--"), (137,), hosts="ssh"),
+    Engine("fmengine launch pdsh", (*LAUNCH, "--"), (137,), hosts="ssh", programs=("pdsh",)),
     Engine("mpirun 2 hosts", ("mpirun", "--host", "hosta:1,hostb:1", "-np", "2", *SSH_MPI), (137,),
            programs=("mpirun",), hosts="ssh"),
 )
@@ -58,8 +62,10 @@ def has_module(name):
     return subprocess.run([PYTHON, "-c", script], capture_output=True).returncode == 0
 
 
-def require(engine):
+def require(engine, build):
     """Skips where the engine is not installed."""
+    if engine.words[:1] == ("BUILD/fmengine",) and not (build / f"fmengine-{engine.words[1]}").exists():
+        raise suite.Skipped(f"not built: fmengine {engine.words[1]}")
     for name in engine.programs:
         if not shutil.which(name):
             raise suite.Skipped(f"not installed: {name}")
@@ -68,11 +74,14 @@ def require(engine):
             raise suite.Skipped(f"not in {PYTHON}: {name}")
 
 
-def launch(engine, words, cluster):
+def launch(engine, words, cluster, build):
     """What a job starts."""
+    names = {"BUILD": build, "HOSTFILE": cluster.folder / "hostfile" if cluster else ""}
     before, variables = engine.words, engine.variables
+    for name, value in names.items():
+        before = tuple(word.replace(name, str(value)) for word in before)
     if engine.hosts:
-        before = tuple(cluster.on("hosta", *engine.words))
+        before = tuple(cluster.on("hosta", *before))
         variables = (*variables, *cluster.environment.items())
     return jobs.Launch(words, starter=engine.starter, engine=before, variables=variables)
 

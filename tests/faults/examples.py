@@ -30,7 +30,7 @@ class Programs:
     """A build folder whose fmengine-train trains slowly while the file `slow` is there, so that a
     fault comes in time however busy the machine is."""
 
-    def __init__(self, case):
+    def __init__(self, case, step_ms=100):
         self.folder = case.folder / "programs"
         self.folder.mkdir()
         self.slow = self.folder / "slow"
@@ -38,7 +38,7 @@ class Programs:
         real = case.settings.build
         (self.folder / "fmengine").symlink_to(real / "fmengine")
         program = self.folder / "fmengine-train"
-        fault = "point=step.pre,action=sleep:100"
+        fault = f"point=step.pre,action=sleep:{step_ms}"
         program.write_text(f'#!/bin/sh\n[ -e {self.slow} ] && export FME_FAULT="{fault}"\n'
                            f'exec {real}/fmengine-train "$@"\n')
         program.chmod(0o755)

@@ -51,11 +51,12 @@ class Hosts:
 
 def start(case, hosts, engine, steps):
     """A job under this engine."""
-    engines.require(engine)
+    build = case.settings.build
+    engines.require(engine, build)
     made = hosts.get(engine.hosts) if engine.hosts else None
     run = tiny.Run(tiny.HAND, steps=steps, save_steps=0, timeout_s=2 * jobs.PATIENCE_S)
     words = tiny.words(run, case.settings.scratch, case.folder / "out")
-    return case.start(engines.launch(engine, words, made))
+    return case.start(engines.launch(engine, words, made, build))
 
 
 def all_gone(job, output):
