@@ -26,7 +26,7 @@ OTHER_OFFSET_S = 1_000_000  # between the monotonic clocks of the hosts
 class Place:
     """What one case has: hosts, slow programs, an output folder, the running command."""
 
-    def __init__(self, case, megabytes=0, prepare=None):
+    def __init__(self, case, megabytes=0):
         launcher = case.settings.build / "fmengine-launch"
         if not launcher.exists():
             raise suite.Skipped("not built: fmengine launch")
@@ -36,8 +36,6 @@ class Place:
             disks.tmpfs(case, self.output, megabytes)
         self.programs = examples.Programs(case, 50)
         self.hosts = cluster.Cluster(case)
-        if prepare:
-            prepare(self)
         self.job = None
 
     def start(self):
@@ -151,23 +149,23 @@ def refused(case, references):
 
 
 def other_build(case, references):
-    """Another program on the second host: refused with the ranks named, then the same one."""
-    def replace(place):
-        """A copy with one byte more, which is another build."""
-        real = case.settings.build / "fmengine-train"
-        other = case.folder / "other"
-        other.write_bytes(real.read_bytes().replace(b"GNU\0", b"GNU\1", 1))
-        other.chmod(0o755)
-        disks.call(*place.hosts.on("hostb", "mount", "--bind", other, real))
-    place = Place(case, prepare=replace)
+    """A program that computes otherwise on the second host: refused before step 1, and not started
+    again; then the same one."""
+    place = Place(case)
+    program = place.programs.folder / "fmengine-train"
+    other = case.folder / "other"
+    other.write_text(program.read_text().replace("exec", "FME_GEMM=onednn exec"))
+    other.chmod(0o755)
+    disks.call(*place.hosts.on("hostb", "mount", "--bind", other, program))
     place.programs.slow.unlink()
     place.start()
     place.job.wait()
-    case.expect(place.job.codes()[0] in (10, 14), f"codes {place.job.codes()}")
-    case.expect_words(place.job, "build")
-    disks.call(*place.hosts.on("hostb", "umount", case.settings.build / "fmengine-train"))
+    case.expect_codes(place.job, (10,), "with another build:")
+    case.expect_words(place.job, "same build", "rank 1: ")
+    case.expect("fmengine-launch: restart" not in place.job.text(), "10 is permanent")
+    disks.call(*place.hosts.on("hostb", "umount", program))
     place.start()
-    place.finish(references)
+    place.finish(references, restarts=0)
 
 
 def port_in_use(case, references):
