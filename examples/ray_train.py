@@ -56,6 +56,7 @@ def start_rank(settings, context, address, port):
         "LOCAL_WORLD_SIZE": context.get_local_world_size(),
         "MASTER_ADDR": address,
         "MASTER_PORT": port,
+        "FME_MASTER_PORT": port,
     }
     output = pathlib.Path(settings["storage"]) / settings["name"] / "fmengine"
     words = ["setpriv", "--pdeathsig", "TERM", "env"]

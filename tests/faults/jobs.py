@@ -55,11 +55,11 @@ class Launch:
     address: str = "127.0.0.1"
     port: int = 0  # 0: a free one
     engine: tuple = ()  # words before the program, where an engine starts it
-    variables: tuple = ()  # (name, value), where an engine starts it
     only: tuple = ()  # ranks to start now, by hand; () is all
     program: str = "fmengine-train"
     memory: int = 0  # RLIMIT_AS in bytes
     cpu_s: int = 0  # RLIMIT_CPU: work without an end is seen on a busy machine, too
+    variables: tuple = ()  # further (name, value)
 
 
 class HeldPort:
@@ -133,15 +133,15 @@ class Job:
             self.start(0, [*words, self.program, *launch.words], {})
         elif launch.starter == "engine":
             words = [word.replace("PORT", str(self.port)) for word in launch.engine]
-            self.start(0, [*words, self.program, *launch.words], dict(launch.variables))
+            self.start(0, [*words, self.program, *launch.words], {})
         elif launch.starter == "alone":
             self.start(0, [self.program, *launch.words], {})
 
-    def start_rank(self, rank, words=None):
-        """One rank by hand."""
+    def start_rank(self, rank, words=None, port=0):
+        """One rank by hand; it may look for rank 0 at another port."""
         launch = self.launch
         count = str(launch.ranks)
-        values = {"address": launch.address, "port": self.port, "count": count, "rank": rank}
+        values = {"address": launch.address, "port": port or self.port, "count": count, "rank": rank}
         variables = {n: v.format(**values) for n, v in BY_RANK[launch.starter].items()}
         if launch.hosts:
             variables["FME_HOST"] = launch.hosts[rank]
@@ -155,6 +155,7 @@ class Job:
         environment.update({"OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1"})
         environment.update({"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", JOB: str(self.folder)})
         environment["TMPDIR"] = str(self.scratch)  # mpirun's; root's may be another's
+        environment.update(self.launch.variables)
         limits = {resource.RLIMIT_AS: self.launch.memory, resource.RLIMIT_CPU: self.launch.cpu_s}
 
         def prepare():
