@@ -43,7 +43,7 @@ ENGINES = (
             "--num_machines=1", "--mixed_precision=no", "--dynamo_backend=no",
             "--main_process_port=PORT", "--no_python"), (1,), modules=("accelerate",)),
     Engine("deepspeed", (PYTHON, "-m", "deepspeed.launcher.runner", "--no_python",
-                         "--no_local_rank", "--num_gpus=2", "--master_port=PORT"), (1, 20, 137, 247),
+                         "--no_local_rank", "--num_gpus=2", "--master_port=PORT"), (20, 247),
            modules=("deepspeed",), variables=(("DS_ACCELERATOR", "cpu"),)),
     Engine("srun", (*SRUN, "--nodes=1", "--mpi=none"), (137,), hosts="slurm"),
     Engine("srun pmi2", (*SRUN, "--nodes=1", "--mpi=pmi2"), (137,), hosts="slurm"),
