@@ -22,7 +22,8 @@ build_packages=(g++ cmake ninja-build ccache mold ca-certificates python3 python
   libopenmpi-dev openmpi-bin nlohmann-json3-dev libcxxopts-dev libdnnl-dev libonig-dev
   libutf8proc-dev libyaml-dev zlib1g-dev libzstd-dev)
 test_packages=(libgtest-dev libbenchmark-dev clang-format clang-tidy git procps valgrind
-  iproute2 e2fsprogs mount python3-dev)
+  iproute2 e2fsprogs mount python3-dev openssh-client openssh-server pdsh munge slurmctld slurmd
+  slurm-client curl)
 
 want_tests=0
 want_oracle=1

@@ -17,7 +17,26 @@ import isolation
 PATIENCE_S = 300
 JOB = "FM_FAULTS_JOB"  # variable of every process of a job; its value is the job's folder
 FOREIGN = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "OMPI_", "PMIX_", "PMI_", "SLURM_", "ORTE_")
-FOREIGN += ("FME_", "OMP_", "TORCHELASTIC_")
+FOREIGN += ("FME_", "OMP_", "TORCHELASTIC_", "PET_", "RAY_")
+
+# Variables of ranks that are started one by one.
+BY_RANK = {
+    "hand": {
+        "MASTER_ADDR": "{address}",
+        "MASTER_PORT": "{port}",
+        "WORLD_SIZE": "{count}",
+        "RANK": "{rank}",
+        "LOCAL_RANK": "{rank}",
+        "LOCAL_WORLD_SIZE": "{count}",
+    },
+    "pet": {
+        "PET_MASTER_ADDR": "{address}",
+        "PET_MASTER_PORT": "{port}",
+        "PET_NNODES": "{count}",
+        "PET_NODE_RANK": "{rank}",
+        "PET_NPROC_PER_NODE": "1",
+    },
+}
 
 
 class Endless(Exception):
@@ -29,12 +48,13 @@ class Launch:
     """What is started."""
 
     words: list  # arguments of the program, the same for all ranks
-    starter: str = "mpirun"  # mpirun, hand, alone
+    starter: str = "mpirun"  # mpirun, hand, pet, alone, engine, none
     ranks: int = 2
     hosts: tuple = ()  # FME_HOST of every rank, by hand
     spaces: tuple = ()  # network namespace of every rank, by hand
     address: str = "127.0.0.1"
     port: int = 0  # 0: a free one
+    engine: tuple = ()  # words before the program, where an engine starts it
     only: tuple = ()  # ranks to start now, by hand; () is all
     program: str = "fmengine-train"
     memory: int = 0  # RLIMIT_AS in bytes
@@ -105,27 +125,24 @@ class Job:
         self.started = {}  # key -> Popen; the key is a rank by hand, else 0
         folder.mkdir(parents=True)
         self.begin = time.monotonic()
-        if launch.starter == "hand":
+        if launch.starter in BY_RANK:
             for rank in launch.only or range(launch.ranks):
                 self.start_rank(rank)
         elif launch.starter == "mpirun":
             words = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", str(launch.ranks)]
             self.start(0, [*words, self.program, *launch.words], {})
-        else:
+        elif launch.starter == "engine":
+            words = [word.replace("PORT", str(self.port)) for word in launch.engine]
+            self.start(0, [*words, self.program, *launch.words], {})
+        elif launch.starter == "alone":
             self.start(0, [self.program, *launch.words], {})
 
     def start_rank(self, rank, words=None, port=0):
         """One rank by hand; it may look for rank 0 at another port."""
         launch = self.launch
         count = str(launch.ranks)
-        variables = {
-            "MASTER_ADDR": launch.address,
-            "MASTER_PORT": str(port or self.port),
-            "WORLD_SIZE": count,
-            "RANK": str(rank),
-            "LOCAL_RANK": str(rank),
-            "LOCAL_WORLD_SIZE": count,
-        }
+        values = {"address": launch.address, "port": port or self.port, "count": count, "rank": rank}
+        variables = {n: v.format(**values) for n, v in BY_RANK[launch.starter].items()}
         if launch.hosts:
             variables["FME_HOST"] = launch.hosts[rank]
         inside = ["ip", "netns", "exec", launch.spaces[rank]] if launch.spaces else []

@@ -16,17 +16,18 @@ LAYOUT = tiny.Layout("2 hosts", starter="hand", ranks=4, zero=2, hosts=("a", "a"
 ADDRESSES = {"a": "10.77.0.1", "b": "10.77.0.2"}
 
 
-def make_hosts(case):
-    """Namespaces a and b, each with one cable to a bridge in the namespace `switch`."""
+def make_hosts(case, addresses=None):
+    """A namespace for each name, with one cable to a bridge in the namespace `switch`."""
+    addresses = addresses or ADDRESSES
     if case.settings.level == "none":
         raise suite.Skipped("network namespaces need root or user namespaces")
-    for space in ("switch", *ADDRESSES):
+    for space in ("switch", *addresses):
         disks.call("ip", "netns", "add", space)
         case.undo.append(lambda name=space: disks.call("ip", "netns", "delete", name))
         disks.call("ip", "-n", space, "link", "set", "lo", "up")
     disks.call("ip", "-n", "switch", "link", "add", "bridge", "type", "bridge")
     disks.call("ip", "-n", "switch", "link", "set", "bridge", "up")
-    for space, address in ADDRESSES.items():
+    for space, address in addresses.items():
         port = f"to_{space}"
         disks.call("ip", "-n", "switch", "link", "add", port, "type", "veth",
                    "peer", "name", "card", "netns", space)

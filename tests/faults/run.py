@@ -30,6 +30,9 @@ FAMILIES = {
     "divergence": "broken learning rates and epsilons",
     "inputs": "mutated JSON, config.json, safetensors, JSONL and token files",
     "readers": "thousands of damaged files over all readers, in one program",
+    "launchers": "two ranks under each engine: the same losses, and a rank that is killed",
+    "examples": "the files of examples/, interrupted and resumed",
+    "hosts": "faults over two hosts under `fmengine launch --max_restarts`",
     "moving_inputs": "files that are cut or never end while they are read",
 }
 

@@ -15,7 +15,9 @@ import tempfile
 import unittest
 
 import checkpoints
+import cluster
 import damage
+import engines
 import isolation
 import jobs
 import kills
@@ -56,6 +58,27 @@ class Scratch(unittest.TestCase):
             family.case("row/0", body, *[a(family) if callable(a) else a for a in arguments])
             code = family.finish()
         return code, text.getvalue()
+
+
+class Engines(Scratch):
+    """Ranks that engines start."""
+
+    def test_a_rank_is_found_by_its_folder_and_the_variable_of_its_engine(self):
+        program = self.folder / "fmengine-train"
+        shutil.copy(shutil.which("sh"), program)
+        for name in engines.RANKS:
+            output = self.folder / name
+            words = [program, "-c", "read line; exit 0", str(output)]
+            with subprocess.Popen(words, env={name: "3"}, stdin=subprocess.PIPE) as rank:
+                jobs.eventually(60, lambda: engines.ranks(output))
+                self.assertEqual(engines.ranks(output), {3: rank.pid})
+                self.assertEqual(engines.ranks(self.folder / "other"), {})
+        self.assertEqual(engines.ranks(output), {})
+
+    def test_hosts_without_root_are_skipped_with_the_reason(self):
+        code, text = self.outcome(cluster.Cluster)
+        self.assertEqual(code, 0)
+        self.assertIn("skipped 1: ", text)
 
 
 class Comparisons(Scratch):
