@@ -16,6 +16,7 @@
 
 #include "comm/waiting.h"
 #include "core/check.h"
+#include "core/exit_codes.h"
 #include "core/text.h"
 
 namespace fm::launch {
@@ -399,11 +400,6 @@ std::string printed(const LaunchPlan& plan) {
   return text;
 }
 
-bool may_try_again(int code) {
-  const std::set<int> again = {14, 20, 21, 26, 75};
-  return again.contains(code) || code > 128;
-}
-
 int launch_on(LaunchPlan plan, const Restarts& restarts) {
   const int wanted =
       restarts.min_nodes > 0 ? restarts.min_nodes : static_cast<int>(plan.hosts.size());
@@ -411,7 +407,7 @@ int launch_on(LaunchPlan plan, const Restarts& restarts) {
     plan.job.restart = std::to_string(start);
     bool asked = false;
     const int code = run_once(plan, &asked);
-    if (code == 0 || asked || !may_try_again(code) || start >= restarts.most) return code;
+    if (code == 0 || asked || !core::may_try_again(code) || start >= restarts.most) return code;
     std::vector<HostSlots> hosts = hosts_that_answer(plan);
     const int answer = static_cast<int>(hosts.size());
     std::fprintf(stderr,

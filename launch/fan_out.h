@@ -35,9 +35,6 @@ std::vector<std::vector<std::string>> commands_of(const LaunchPlan& plan,
 // The same with quotes for a shell, a line each; the variables that are set for it come first.
 std::string printed(const LaunchPlan& plan);
 
-// Whether a start with the same command may succeed: docs/exit-codes.md.
-bool may_try_again(int code);
-
 struct Restarts {
   int most = 0;
   int min_nodes = 0;  // 0: all

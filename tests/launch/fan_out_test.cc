@@ -85,13 +85,5 @@ TEST(Variables, TravelWhereUsersNeedThem) {
                                       "OMP_NUM_THREADS=2", "LD_LIBRARY_PATH=/l"}));
 }
 
-// docs/exit-codes.md
-TEST(Restart, IsForCodesThatMayNotComeAgain) {
-  for (const int code : {14, 20, 21, 26, 75, 137, 143}) EXPECT_TRUE(may_try_again(code)) << code;
-  for (const int code : {0, 1, 10, 11, 12, 13, 22, 23, 25, 127}) {
-    EXPECT_FALSE(may_try_again(code)) << code;
-  }
-}
-
 }  // namespace
 }  // namespace fm::launch
