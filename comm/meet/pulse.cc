@@ -96,14 +96,14 @@ Beat Stillness::observe(const Whereabouts& now, int awake_ms) {
 }
 
 Finding judge_silence(int silent_ms, PeerState state, int stop_ms) {
-  const auto stopped = [&](int name_ms) {
+  const auto stopped = [&](int name_ms, std::int64_t end_ms) {
     if (silent_ms < name_ms) return Finding::kNothing;
-    return stop_ms > 0 && silent_ms >= stop_ms ? Finding::kStopped : Finding::kName;
+    return stop_ms > 0 && silent_ms >= end_ms ? Finding::kStopped : Finding::kName;
   };
   switch (state) {
-    case PeerState::kStopped: return stopped(kLookMs);
+    case PeerState::kStopped: return stopped(kLookMs, stop_ms);
     case PeerState::kAlive: return Finding::kNothing;
-    case PeerState::kHostAnswers: return stopped(kNameMs);
+    case PeerState::kHostAnswers: return stopped(kNameMs, std::int64_t{2} * stop_ms);
     case PeerState::kHostSilent: break;
   }
   if (silent_ms < kNameMs) return Finding::kNothing;

@@ -74,7 +74,7 @@ inline constexpr int kLookMs = 2 * kTickMs;    // a silent rank of this host is 
 inline constexpr int kNameMs = 4 * kTickMs;    // one of another host is named
 inline constexpr int kCutOffMs = 8 * kTickMs;  // and without an answer of its host it is lost
 
-// `stop_ms`: how long a rank may be stopped; 0: for ever.
+// `stop_ms`: how long a rank may be stopped; 0: for ever. Twice as long where that is not certain.
 Finding judge_silence(int silent_ms, PeerState state, int stop_ms);
 
 // The rank that does not move although others wait, by the beats of all ranks. `fresh`: whether

@@ -34,7 +34,8 @@ TEST(Silence, OfARankThatLivesOnThisHostMeansNothing) {
 TEST(Silence, BesideAnAnswerOfTheHostIsAStopAndWithoutOneACut) {
   EXPECT_EQ(judge_silence(3'999, PeerState::kHostAnswers, kStopMs), Finding::kNothing);
   EXPECT_EQ(judge_silence(4'000, PeerState::kHostAnswers, kStopMs), Finding::kName);
-  EXPECT_EQ(judge_silence(10'000, PeerState::kHostAnswers, kStopMs), Finding::kStopped);
+  EXPECT_EQ(judge_silence(19'999, PeerState::kHostAnswers, kStopMs), Finding::kName);
+  EXPECT_EQ(judge_silence(20'000, PeerState::kHostAnswers, kStopMs), Finding::kStopped);
   EXPECT_EQ(judge_silence(3'999, PeerState::kHostSilent, kStopMs), Finding::kNothing);
   EXPECT_EQ(judge_silence(4'000, PeerState::kHostSilent, kStopMs), Finding::kName);
   EXPECT_EQ(judge_silence(8'000, PeerState::kHostSilent, kStopMs), Finding::kCutOff);
