@@ -248,7 +248,7 @@ class Connecting : public testing::Test {
 
   const JobSecret secret_{kDigits, "a test"};
   const JobSecret other_{kDigits + "0", "a test"};
-  const ManualClock still_;
+  ManualClock still_;
   const Deadline limit_{1, still_};
   Socket listener_ = listen_on("127.0.0.1");
 };
