@@ -373,7 +373,7 @@ void read_own_node(const FlagValues& flags, launch::LaunchPlan& plan) {
 // Nodes, ranks, and where they meet.
 void read_places(const FlagValues& flags, const core::Environment& environment,
                  launch::AgentJob& job) {
-  const auto value = [&](const char* name, std::vector<std::string> variables) {
+  const auto value = [&](const char* name, const std::vector<std::string>& variables) {
     return said(flags, name, environment, variables);
   };
   // PyTorchJob of Kubeflow 1 tells each pod a RANK and no LOCAL_RANK: pods are nodes.
