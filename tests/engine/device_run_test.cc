@@ -69,7 +69,7 @@ TEST_P(DeviceMatrix, EqualsOneRankOfThisCpuBitForBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DeviceMatrix,
-                         testing::Combine(testing::Values(0, 1, 2, 3), testing::Values(1, 2, 4),
+                         testing::Combine(testing::Values(0, 1, 2, 3), testing::Values(1, 2, 3, 4),
                                           testing::Values(1, 2), testing::Bool()),
                          [](const auto& at) {
                            return "Zero" + std::to_string(std::get<0>(at.param)) + "Dp" +

@@ -1,6 +1,7 @@
 // A plan beside the memory that there is.
 #include "engine/plan/memory_fit.h"
 
+#include <algorithm>
 #include <deque>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -294,7 +295,8 @@ TEST(DeviceCards, AreFoundByAPartOfTheirNameAndByTheirMemory) {
 TEST_F(MemoryFit, APlanShowsHowMicroBatchesAreDealt) {
   TrainOptions options = small();
   options.batch = {7, 1, std::nullopt};
-  options.train_steps = 10;
+  options.ranks_per_host = 2;
+  options.train_steps = 1000;
   const WorldShape world{4, core::ParamSharing::kPrivate};
   EXPECT_NE(plan_text(options, open_run_model(options), world)
                 .find("\nbatch 7 samples = 1 per micro-batch x 2, 2, 2, 1 on 4 data ranks; "),
@@ -309,8 +311,9 @@ TEST_F(MemoryFit, APlanShowsHowMicroBatchesAreDealt) {
   EXPECT_FALSE(eight["batch"].contains("micro_batches_by_data_rank"));
   EXPECT_DOUBLE_EQ(seven["flops_per_step"].get<double>(),
                    eight["flops_per_step"].get<double>() * 7 / 8);
-  EXPECT_DOUBLE_EQ(seven["time"]["seconds_per_step"].get<double>(),
-                   eight["time"]["seconds_per_step"].get<double>());
+  const double rate = seven["time"]["core_gflops"];
+  const double step = eight["flops_per_step"].get<double>() / (64 * 0.75 * rate * 1e9);
+  EXPECT_NEAR(seven["time"]["seconds_per_step"].get<double>(), step, 1e-6 * step);
 }
 
 // The samples of a step stay: smaller micro-batches are dealt, too.
@@ -320,8 +323,10 @@ TEST_F(MemoryFit, SmallerMicroBatchesOfAnUnevenStepAreDealtUnevenly) {
   options.recompute = true;
   options.zero_stage = 3;
   const Bytes need = need_of(options, 2);
-  EXPECT_TRUE(holds(ways(options, 2, need - Bytes(1)), "train_micro_batch_size_per_gpu 2 ("))
-      << core::join(ways(options, 2, need - Bytes(1)), "; ");
+  const std::vector<std::string> said = ways(options, 2, need - Bytes(1));
+  EXPECT_TRUE(std::ranges::any_of(said, [](const std::string& way) {
+    return way.starts_with("train_micro_batch_size_per_gpu 2 (");
+  })) << core::join(said, "; ");
 }
 
 // Two hosts of 32 cores: flops / (64 cores x what one reaches x 3/4).
