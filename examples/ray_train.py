@@ -112,7 +112,8 @@ def train(settings):
             pass
         news = (program.poll() is not None, last_row(output), text_of(output / "latest"))
         ended, row, latest = together(news if first else None)
-        if row.get("step", 0) > reported:
+        # The last checkpoint is written behind the last row.
+        if row and (row["step"] > reported or ended and latest != saved):
             report(row, output, latest if first and latest != saved else "")
             reported, saved = row["step"], latest
     code = program.wait()
