@@ -273,8 +273,7 @@ std::unique_ptr<fm::comm::Communicator> meet(const Command& command,
                      [&process](const fm::comm::PeerLoss& loss) {
                        process.ending.limit_end(loss.exit_code);
                        process.signals->end_if_asked();
-                       end_now(process,
-                               process.ending.follow(in_its_words(process.fence, loss)));
+                       end_now(process, process.ending.follow(in_its_words(process.fence, loss)));
                      }});
   } catch (const fm::core::Error&) {
     process.signals->end_if_asked();
@@ -320,7 +319,7 @@ int train(const std::vector<std::string>& words, Command command,
       .peak_flops = computes.peak_flops,
       .box = &process.box,
       .signals = &*process.signals,
-      .grace = fm::cli::launcher_grace(fm::comm::process_environment(), command.options.grace_s),
+      .grace = fm::cli::launcher_grace(fm::core::process_environment(), command.options.grace_s),
       .fence = process.fence,
       .pace = &process.pace,
       .on_error = [&ending] { ending.fail_now(); },

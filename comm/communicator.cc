@@ -137,22 +137,27 @@ class TracedCommunicator : public Communicator {
   bool may_share(std::span<const int> members) const override { return inner_.may_share(members); }
 
   std::unique_ptr<Communicator> split(std::span<const int> members) override {
-    std::vector<int> world_ranks;
-    for (const int member : members) {
-      world_ranks.push_back(world_ranks_[static_cast<std::size_t>(member)]);
-    }
-    return std::make_unique<TracedCommunicator>(inner_.split(members), Observers{counts_, box_},
-                                                std::move(world_ranks));
+    return traced(inner_.split(members), members);
   }
   void set_name(std::string_view name) override {
     if (box_ != nullptr && size() > 1) box_->rename_group(group_, std::string(name));
   }
   std::unique_ptr<Communicator> split_narrow(std::span<const int> members, Travel travel) override {
-    return std::make_unique<TracedCommunicator>(inner_.split_narrow(members, travel), counts_);
+    return traced(inner_.split_narrow(members, travel), members);
   }
   core::Bytes sent() const override { return inner_.sent(); }
 
  private:
+  std::unique_ptr<Communicator> traced(std::unique_ptr<Communicator> group,
+                                       std::span<const int> members) const {
+    std::vector<int> world_ranks;
+    for (const int member : members) {
+      world_ranks.push_back(world_ranks_[static_cast<std::size_t>(member)]);
+    }
+    return std::make_unique<TracedCommunicator>(std::move(group), Observers{counts_, box_},
+                                                std::move(world_ranks));
+  }
+
   struct Call {
     const TraceForm& form;
     BoxVerb verb;

@@ -41,10 +41,11 @@ struct Groups {
     return comm::Words(std::move(ranks));
   }
   // The same, narrow between hosts; null where nothing is.
-  std::unique_ptr<comm::Communicator> narrow(const std::vector<int>& members,
-                                             comm::Travel travel) const {
+  std::unique_ptr<comm::Communicator> narrow(const std::vector<int>& members, comm::Travel travel,
+                                             std::string_view name) const {
     if (travel == comm::Travel::kWhole) return nullptr;
     std::unique_ptr<comm::Communicator> ranks = world.split_narrow(members, travel);
+    ranks->set_name(name);
     return on.device == nullptr ? std::move(ranks) : comm::staged(std::move(ranks), *on.device);
   }
   // The same; null for one rank alone.
@@ -106,9 +107,9 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       dp(Groups{world, ledger, on}.that_add(plan.mesh.shard_group(world.rank()),
                                             plan.state.rules.order)),
       dp_gradients(Groups{world, ledger, on}.narrow(plan.mesh.shard_group(world.rank()),
-                                                    plan.between.gradients)),
+                                                    plan.between.gradients, "dp gradients")),
       dp_weights(Groups{world, ledger, on}.narrow(plan.mesh.shard_group(world.rank()),
-                                                  plan.between.weights)),
+                                                  plan.between.weights, "dp weights")),
       dp_near(Groups{world, ledger, on}.of_several(near_group(plan, world.rank()), {"dp_near"})),
       pipe(Groups{world, ledger, on}.of_tensors(
           plan.mesh.pipe_group(world.rank()),
