@@ -169,7 +169,7 @@ struct TrainOptions {
   int timeout_ms = 600'000;
   // Between SIGTERM and SIGKILL; 0: without end; unset: what the launcher is known to give.
   std::optional<std::int64_t> grace_s;
-  int hang_ms = 10'000;  // of a rank that is stopped or does not move; 0: no limit
+  int hang_ms = 10'000;       // of a rank that is stopped or does not move; 0: no limit
   bool shared_memory = true;  // between ranks of one host
   std::string interfaces;     // of which ranks use the first that is there
   DeviceOptions device;

@@ -129,7 +129,7 @@ const Limits kLimits = {
     // The faults `exit` and `kill`; a lost peer, while main waits inside a library; a child that
     // becomes no program.
     .may_end_process = {"core/fault.cc", "core/process.cc", "comm/meet/world.cc",
-                         "core/children.cc"},
+                        "core/children.cc"},
     .know_no_family = {"checkpoint", "cli", "comm", "core", "engine", "kernels", "machine",
                        "observe", "offload", "optim", "pipeline", "text/chat", "text/data",
                        "text/jinja", "text/prepare", "zero"},

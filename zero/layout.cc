@@ -312,8 +312,8 @@ std::optional<Bytes> Layout::sent_by(const pipeline::Instruction& at,
     if (at.op == Op::kGather && read) {
       add(near.contains(home_of(flat_param)) ? Bytes(0) : gathered);
     }
-    const Bytes whole = single_slots > 0 ? sums * copies.slices * dp_size
-                                         : scatter + sums * copies.slices;
+    const Bytes whole =
+        single_slots > 0 ? sums * copies.slices * dp_size : scatter + sums * copies.slices;
     if (at.op == Op::kReduce && own) add(sums_are_whole() ? whole : scatter);
     const bool publishes = plan.params != Home::kOncePerHost && this->at(flat_param).alias < 0;
     if (at.op == Op::kPublish && own && publishes) add(published);

@@ -29,11 +29,12 @@ int single_slots_of(const TrainOptions& options, const RunShape& run) {
   const bool fills = std::has_single_bit(static_cast<unsigned>(run.mesh.shards())) &&
                      run.batch.is_even(run.mesh.data);
   if (fills || options.sum_order != core::SumOrder::kCanonical) return 0;
-  FM_USER_CHECK(run.between.gradients == comm::Travel::kWhole,
-                "gradients that are narrow between hosts need, in canonical order, a power of two "
-                "of data ranks that divides the step's micro-batches; leave communication_data_type "
-                "and zero_quantized_gradients out, or change the ranks (",
-                run.mesh.shards(), " data ranks, ", run.batch.slots(), " micro-batches)");
+  FM_USER_CHECK(
+      run.between.gradients == comm::Travel::kWhole,
+      "gradients that are narrow between hosts need, in canonical order, a power of two "
+      "of data ranks that divides the step's micro-batches; leave communication_data_type "
+      "and zero_quantized_gradients out, or change the ranks (",
+      run.mesh.shards(), " data ranks, ", run.batch.slots(), " micro-batches)");
   return static_cast<int>(run.batch.slots()) * run.mesh.sequence;
 }
 

@@ -31,7 +31,7 @@ struct RunContext {
   SignalInbox* signals = nullptr;  // null: signals act as the system does
   std::optional<Grace> grace = std::nullopt;  // absent: nothing ends a save behind SIGTERM
   checkpoint::OutputFence fence = {};         // armed when rank 0 holds the output directory
-  core::StepPace* pace = nullptr;  // told of steps, for the watch; may be null
+  core::StepPace* pace = nullptr;             // told of steps, for the watch; may be null
   // Told of an error of this rank while everything still stands: what is destroyed on its way to
   // the caller may block. May be null.
   std::function<void()> on_error = nullptr;

@@ -268,6 +268,19 @@ void read_prompt_file(const fs::path& folder) {
   }
 }
 
+std::string text_in(const fs::path& file) {
+  return core::read_small_file(file, core::kMostConfig).text;
+}
+
+std::vector<Reader> launch_readers() {
+  return {{"hostfile",
+           {{{"hosts", "w0 slots=2\n\n# none\nw1 slots=4 # big\n"}}},
+           [](const fs::path& folder) { launch::hosts_in(text_in(folder / "hosts"), "hosts"); }},
+          {".deepspeed_env",
+           {{{"env", "# none\nA=1\nB=\"two words\"\n C = 'x'\n"}}},
+           [](const fs::path& folder) { launch::variables_in(text_in(folder / "env"), "env"); }}};
+}
+
 }  // namespace
 
 std::vector<Reader> model_readers() {
@@ -276,9 +289,6 @@ std::vector<Reader> model_readers() {
       R"( "b": "p-1.safetensors"}})";
   const auto path = [](const fs::path& folder, const char* name) {
     return (folder / name).string();
-  };
-  const auto text_in = [](const fs::path& file) {
-    return core::read_small_file(file, core::kMostConfig).text;
   };
   engine::ProgressState state;
   state.run.model = state.run.optimization = "{}";
@@ -293,12 +303,6 @@ std::vector<Reader> model_readers() {
        config_jsons(),
        [](const fs::path& folder) { model::open_model(folder / "config.json", {}); },
        {25}},
-      {"hostfile",
-       {{{"hosts", "w0 slots=2\n\n# none\nw1 slots=4 # big\n"}}},
-       [text_in](const fs::path& folder) { launch::hosts_in(text_in(folder / "hosts"), "hosts"); }},
-      {".deepspeed_env",
-       {{{"env", "# none\nA=1\nB=\"two words\"\n C = 'x'\n"}}},
-       [text_in](const fs::path& folder) { launch::variables_in(text_in(folder / "env"), "env"); }},
       {"adapter_config.json",
        {{{"adapter_config.json", kAdapter, Kind::kJson}}},
        [](const fs::path& folder) { cli::read_adapter(folder.string()); }},
@@ -338,7 +342,8 @@ std::vector<Reader> model_readers() {
        },
        {12}},
   };
-  std::move(more.begin(), more.end(), std::back_inserter(all));
+  std::ranges::move(more, std::back_inserter(all));
+  std::ranges::move(launch_readers(), std::back_inserter(all));
   return all;
 }
 
