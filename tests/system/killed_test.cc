@@ -121,5 +121,29 @@ INSTANTIATE_TEST_SUITE_P(Starters, BlockedTeardown,
                          testing::Values(Starter::kByHand, Starter::kMpirun),
                          [](const auto& at) { return name_of(at.param); });
 
+// The main thread of a rank stands in an instruction. The others learn which rank, instruction and
+// layer it is, long before the limit of their wait.
+class HangingRank : public LongRun, public testing::WithParamInterface<Starter> {};
+
+TEST_P(HangingRank, IsNamedWithItsInstruction) {
+  for (const int culprit : {0, 1}) {
+    const Interrupted run{.starter = GetParam(),
+                          .steps = kEndless,
+                          .more = {"--hang_s", "2"},
+                          .fault = core::concat("rank=", culprit, ",step=5,point=bwd.layer,action=",
+                                                "sleep:", 2 * kLimitMs)};
+    const Ended ended = start(launch_of(run))->wait(kLimitMs);
+    for (const int code : ended.codes) EXPECT_EQ(code, 21) << ended.err;
+    const std::string named = core::concat("rank ", culprit, " (");
+    EXPECT_GE(occurrences(ended.err, named), 1) << ended.err;
+    EXPECT_GE(occurrences(ended.err, "has not moved for "), 1) << ended.err;
+    EXPECT_GE(occurrences(ended.err, "step 5, backward B"), 1) << ended.err;
+    EXPECT_GE(occurrences(ended.err, core::concat("rank ", 1 - culprit, " waits in step 5")), 1)
+        << ended.err;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Starters, HangingRank, testing::Values(Starter::kByHand, Starter::kMpirun),
+                         [](const auto& at) { return name_of(at.param); });
+
 }  // namespace
 }  // namespace fm::system
