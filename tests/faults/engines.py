@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -10,8 +11,9 @@ import sys
 import jobs
 import suite
 
-# Where the reference implementations are; ./test.sh names it.
-PYTHON = os.environ.get("FM_ORACLE_PYTHON", sys.executable)
+# Where the reference implementations are, as in tests/oracle/run.sh.
+ORACLE = pathlib.Path(__file__).resolve().parents[2] / ".deps/oracle/bin/python"
+PYTHON = os.environ.get("FM_ORACLE_PYTHON", str(ORACLE) if ORACLE.exists() else sys.executable)
 RANKS = ("OMPI_COMM_WORLD_RANK", "RANK", "SLURM_PROCID", "PET_NODE_RANK")
 SRUN = ("srun", "--ntasks=2", "--kill-on-bad-exit=1", "--chdir=/")
 LAUNCH = ("BUILD/fmengine", "launch", "--hostfile=HOSTFILE")
@@ -34,7 +36,7 @@ class Engine:
 
 
 ENGINES = (
-    Engine("mpirun", starter="mpirun", killed=(137,), programs=("mpirun",)),
+    Engine("mpirun", starter="mpirun", killed=(137, 20), programs=("mpirun",)),
     Engine("PET_* by hand", starter="pet", killed=(20,)),
     Engine("torchrun", (PYTHON, "-m", "torch.distributed.run", "--nproc-per-node=2",
                         "--master-port=PORT", "--no-python"), (1,), modules=("torch",)),
@@ -51,7 +53,7 @@ ENGINES = (
     Engine("fmengine run", ("BUILD/fmengine", "run", "--nproc_per_node=2", "--"), (137,)),
     Engine("fmengine launch ssh", (*LAUNCH, "--launcher=ssh", "--"), (137,), hosts="ssh"),
     Engine("fmengine launch pdsh", (*LAUNCH, "--"), (137,), hosts="ssh", programs=("pdsh",)),
-    Engine("mpirun 2 hosts", ("mpirun", "--host", "hosta:1,hostb:1", "-np", "2", *SSH_MPI), (137,),
+    Engine("mpirun 2 hosts", ("mpirun", "--host", "hosta:1,hostb:1", "-np", "2", *SSH_MPI), (137, 20),
            programs=("mpirun",), hosts="ssh"),
 )
 

@@ -83,7 +83,7 @@ def killed(case, references):
     place.start()
     victim = case.rng.randrange(2)
     os.kill(place.train()[victim], signal.SIGKILL)
-    place.finish(references, f"rank {victim} (host ", restarts=1)
+    place.finish(references, f"rank {victim} on host", restarts=1)
 
 
 def stopped(case, references):

@@ -277,7 +277,7 @@ std::vector<Reader> launch_readers() {
            {{{"hosts", "w0 slots=2\n\n# none\nw1 slots=4 # big\n"}}},
            [](const fs::path& folder) { launch::hosts_in(text_in(folder / "hosts"), "hosts"); }},
           {".deepspeed_env",
-           {{{"env", "# none\nA=1\nB=\"two words\"\n C = 'x'\n"}}},
+           {{{"env", "# none\nA=1\nB=\"two words\"\nC='x'\n"}}},
            [](const fs::path& folder) { launch::variables_in(text_in(folder / "env"), "env"); }}};
 }
 
