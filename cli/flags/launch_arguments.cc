@@ -310,7 +310,7 @@ bool is_loopback_name(const std::string& host) {
 std::string port_of(const FlagValues& flags, std::vector<std::string>& variables) {
   constexpr const char* kNames[] = {"FME_MASTER_PORT", "FMENGINE_MASTER_PORT"};
   for (const char* const name : kNames) {
-    const std::string port = value_of(variables, name);
+    std::string port = value_of(variables, name);
     if (!flags.given("master_port") && !port.empty()) return port;
     std::erase_if(variables, [name](const std::string& variable) {
       return variable.starts_with(core::concat(name, "="));
