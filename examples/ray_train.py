@@ -11,7 +11,9 @@ the driver was lost."""
 
 import argparse
 import json
+import os
 import pathlib
+import secrets
 import signal
 import socket
 import subprocess
@@ -41,14 +43,16 @@ def parse():
 
 
 def meeting_place():
-    """Address and a free port of this worker, which is rank 0."""
+    """Address and a free port of this worker, which is rank 0, and a secret of all ranks. Who takes
+    the port before rank 0 does costs one start."""
     with socket.socket() as probe:
         probe.bind(("", 0))
-        return ray.util.get_node_ip_address(), probe.getsockname()[1]
+        return ray.util.get_node_ip_address(), probe.getsockname()[1], secrets.token_hex(32)
 
 
-def start_rank(settings, context, address, port):
-    """The program, which ends with this worker, however that ends."""
+def start_rank(settings, context, address, port, token):
+    """The program, which ends with this worker, however that ends. Everybody on a host can read
+    command lines, so the token is in the environment alone."""
     variables = {
         "RANK": context.get_world_rank(),
         "WORLD_SIZE": context.get_world_size(),
@@ -63,7 +67,9 @@ def start_rank(settings, context, address, port):
     words += [f"{name}={value}" for name, value in variables.items()]
     words += [f"{settings['build']}/fmengine-train", "--resume", "auto"]
     words += ["--output_dir", str(output)]
-    return subprocess.Popen([*words, *settings["words"]]), output
+    program = subprocess.Popen([*words, *settings["words"]],
+                               env={**os.environ, "FME_JOB_TOKEN": token})
+    return program, output
 
 
 def text_of(path):
@@ -101,8 +107,8 @@ def train(settings):
     context = ray.train.get_context()
     first = context.get_world_rank() == 0
     together = ray.train.collective.broadcast_from_rank_zero
-    address, port = together(meeting_place() if first else None)
-    program, output = start_rank(settings, context, address, port)
+    place = together(meeting_place() if first else None)
+    program, output = start_rank(settings, context, *place)
     reported, saved = 0, text_of(output / "latest")
     ended = False
     while not ended:

@@ -171,7 +171,7 @@ void tell_failure(const AgentJob& job, const Outcome& outcome, const Children& c
   }
   if (rank < 0) return;
   print_line(Stream::kErr, core::concat("fmengine-run: rank ", rank, " of ", core::host_name(),
-                                        " was the first to fail, with exit code ", outcome.code,
+                                        " ended first, with exit code ", outcome.code,
                                         last.empty() ? "" : "; its last lines:"));
   for (const std::string& line : last) print_line(Stream::kErr, "  " + line);
 }
@@ -215,8 +215,11 @@ std::vector<std::string> variables_of(const AgentJob& job, int local_rank) {
   };
   for (char** at = environ; *at != nullptr; ++at) add(*at);
   for (const std::string& variable : job.variables) add(variable);
-  // They would win over MASTER_PORT.
-  for (const char* const name : {"FME_MASTER_PORT", "FMENGINE_MASTER_PORT"}) all.erase(name);
+  // They would win over MASTER_PORT, or over this agent.
+  for (const char* const name : {"FME_MASTER_PORT", "FMENGINE_MASTER_PORT", "TORCHELASTIC_RUN_ID",
+                                 "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}) {
+    all.erase(name);
+  }
   if (!job.slots.empty()) all["CUDA_VISIBLE_DEVICES"] = job.slots;
   const auto set = [&all](const char* name, const auto& value) { all[name] = core::concat(value); };
   set("RANK", job.first_rank + local_rank);
@@ -226,7 +229,8 @@ std::vector<std::string> variables_of(const AgentJob& job, int local_rank) {
   set("GROUP_RANK", job.node);
   set("MASTER_ADDR", job.master_addr);
   set("MASTER_PORT", job.master_port);
-  set("FME_JOB_TOKEN", job.token);
+  if (job.token.empty()) all.erase("FME_JOB_TOKEN");  // FME_JOB_TOKEN_FILE has it
+  if (!job.token.empty()) set("FME_JOB_TOKEN", job.token);
   set("FME_RESTART_COUNT", job.restart);
   set("FME_AGENT", getpid());
   std::vector<std::string> list;
@@ -256,7 +260,7 @@ int run_ranks(AgentJob job, const Service& service) {
   std::optional<OwnPort> port;
   if (job.master_addr.empty()) job.master_addr = "127.0.0.1";
   if (job.master_port == 0) job.master_port = port.emplace().number();
-  if (job.token.empty()) job.token = new_token();
+  if (job.token.empty() && !job.token_in_file) job.token = new_token();
   Children ranks(
       [first = job.first_rank](int child, Stream stream, const std::string& line) {
         const int rank = first + child;

@@ -46,6 +46,7 @@ struct AgentJob {
   int master_port = 0;           // 0: one that nobody else has; for one node
   std::string log_dir = {};      // "": lines of ranks pass through
   std::string token = {};        // of the job; "": a new one
+  bool token_in_file = false;    // ranks read it by FME_JOB_TOKEN_FILE
   std::string restart = "0";
   bool bind_cores = false;  // a part of the cores of this host for each rank
 };

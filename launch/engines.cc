@@ -294,10 +294,11 @@ bool is_ray_worker(const Environment& environment) {
   return has_all_four(environment) && environment("NODE_RANK") && environment("RAY_JOB_ID");
 }
 
-// The first row whose variables are there reads them. An agent of ours and torchrun come first, as
-// they may have been started by another engine. OpenMPI stands before RANK and the like: a leftover
-// RANK may be right on one rank by accident, and the ranks of one job would then choose
-// differently. Slurm stands behind both, as its variables are in every shell of a job.
+// The first row whose variables are there reads them. torchrun comes first, as another engine may
+// have started it. OpenMPI stands before RANK and the like: a leftover RANK may be right on one
+// rank by accident, and the ranks of one job would then choose differently. An agent of ours takes
+// both engines' variables from its ranks (variables_of), so a rank that has them was started by
+// them below an agent. Slurm stands behind, as its variables are in every shell of a job.
 struct Engine {
   const char* name;
   const char* variables;  // that show it
@@ -305,12 +306,12 @@ struct Engine {
   LaunchInfo (*read)(const Environment&);
 };
 constexpr Engine kEngines[] = {
-    {"fmengine run", "FME_AGENT RANK WORLD_SIZE MASTER_ADDR MASTER_PORT",
-     [](const Environment& e) { return e("FME_AGENT") && has_all_four(e); }, from_run},
     {"torchrun", "TORCHELASTIC_RUN_ID RANK WORLD_SIZE MASTER_ADDR MASTER_PORT",
      [](const Environment& e) { return e("TORCHELASTIC_RUN_ID").has_value(); }, from_torchrun},
     {"OpenMPI", "OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE",
      [](const Environment& e) { return e("OMPI_COMM_WORLD_SIZE").has_value(); }, from_openmpi},
+    {"fmengine run", "FME_AGENT RANK WORLD_SIZE MASTER_ADDR MASTER_PORT",
+     [](const Environment& e) { return e("FME_AGENT") && has_all_four(e); }, from_run},
     {"Ray Train", "RAY_JOB_ID NODE_RANK RANK WORLD_SIZE MASTER_ADDR MASTER_PORT", is_ray_worker,
      from_ray},
     {"by hand", "RANK WORLD_SIZE MASTER_ADDR MASTER_PORT", has_all_four, from_hand},

@@ -81,7 +81,7 @@ int ranks_of(const LaunchPlan& plan) {
 // they are told the names.
 Words variables_for_ranks(const LaunchPlan& plan) {
   Words all = plan.job.variables;
-  all.push_back("FME_JOB_TOKEN=" + plan.job.token);
+  if (!plan.job.token.empty()) all.push_back("FME_JOB_TOKEN=" + plan.job.token);
   all.push_back("FME_RESTART_COUNT=" + plan.job.restart);
   if (plan.transport != Transport::kSlurm) return all;  // ranks of mpirun meet by MPI
   if (!plan.fixed_address.empty()) all.push_back("MASTER_ADDR=" + plan.fixed_address);
@@ -247,9 +247,9 @@ int report(const LaunchPlan& plan, const Told& told, const Outcome& outcome) {
         first.code);
     return first.code;
   }
-  std::fprintf(
-      stderr, "fmengine-launch: rank %d on %s was the first to fail, with exit code %d%s\n",
-      first.rank, host.c_str(), first.code, told.last_lines.empty() ? "" : "; its last lines:");
+  std::fprintf(stderr, "fmengine-launch: rank %d on %s ended first, with exit code %d%s\n",
+               first.rank, host.c_str(), first.code,
+               told.last_lines.empty() ? "" : "; its last lines:");
   for (const std::string& line : told.last_lines) std::fprintf(stderr, "  %s\n", line.c_str());
   return first.code;
 }
@@ -319,13 +319,7 @@ std::vector<HostSlots> hosts_that_answer(const LaunchPlan& plan) {
   std::set<int> answered;
   Children children([](int, Stream, const std::string&) {});
   for (const HostSlots& host : plan.hosts) {
-    Words words = ssh_to(plan, host.host);
-    if (plan.transport == Transport::kPdsh && !plan.here) {
-      words = {"pdsh", "-S", "-f", "1024", "-u", "20", "-w", host.host};
-    }
-    if (plan.here) words.clear();
-    words.emplace_back("true");
-    children.start({.words = words, .environment = environment_for(plan)});
+    children.start({.words = question_to(plan, host.host), .environment = environment_for(plan)});
   }
   const comm::Deadline deadline(20'000);
   while (children.living() > 0 && !deadline.passed()) {
@@ -388,6 +382,20 @@ std::vector<Words> commands_of(const LaunchPlan& plan, const std::string& job_fi
   return all;
 }
 
+std::vector<std::string> question_to(const LaunchPlan& plan, const std::string& host) {
+  if (plan.here) return {"true"};
+  const bool by_pdsh = plan.transport == Transport::kPdsh;
+  LaunchPlan asked = plan;
+  if (plan.transport == Transport::kOpenMpi) asked.launcher_args.clear();  // words of mpirun
+  Words words = ssh_to(asked, host);
+  if (by_pdsh) {
+    words = {"pdsh", "-S", "-f", "1024", "-u", "20", "-w", host};
+    words.insert(words.end(), plan.launcher_args.begin(), plan.launcher_args.end());
+  }
+  words.emplace_back("true");
+  return words;
+}
+
 std::string printed(const LaunchPlan& plan) {
   std::string text;
   for (const Words& words : commands_of(
@@ -421,7 +429,8 @@ int launch_on(LaunchPlan plan, const Restarts& restarts) {
       return code;
     }
     plan.hosts = std::move(hosts);
-    plan.job.master_addr = plan.fixed_address.empty() ? plan.hosts[0].host : plan.fixed_address;
+    const bool moves = !plan.here && plan.fixed_address.empty();
+    if (moves) plan.job.master_addr = plan.hosts[0].host;
   }
 }
 

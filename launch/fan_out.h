@@ -32,7 +32,9 @@ std::vector<std::string> travelling(const std::vector<std::string>& environment)
 // where pdsh's agents find the job.
 std::vector<std::vector<std::string>> commands_of(const LaunchPlan& plan,
                                                   const std::string& job_file);
-// The same with quotes for a shell, a line each; the variables that are set for it come first.
+// What asks `host` whether it answers: it runs `true` there.
+std::vector<std::string> question_to(const LaunchPlan& plan, const std::string& host);
+// Commands with quotes for a shell, a line each; the variables that are set for it come first.
 std::string printed(const LaunchPlan& plan);
 
 struct Restarts {

@@ -50,6 +50,7 @@ void take(const std::string& name, const std::string& value, int node, AgentJob&
   if (name == "port") job.master_port = number_of(value);
   if (name == "logs") job.log_dir = value;
   if (name == "token") job.token = value;
+  if (name == "token") job.token_in_file = value.empty();
   if (name == "restart") job.restart = value;
   if (name == "bind") job.bind_cores = value == "1";
   if (name != "node") return;

@@ -330,6 +330,8 @@ constexpr VariableRow kVariables[] = {
     {"FME_JOB_TOKEN_FILE", "a file with it that its owner alone may read"},
     {"FME_INTERFACE", "as --interface, which wins"},
     {"FME_MASTER_PORT", "a port; where ranks meet, whatever the launcher says"},
+    {"FMENGINE_MASTER_PORT", "the same; FME_MASTER_PORT wins"},
+    {"FME_RESTART_COUNT", "of which start ranks by hand are, the same for all of them"},
     {"OMP_NUM_THREADS", "threads per rank; --threads wins"},
 };
 

@@ -58,7 +58,7 @@ constexpr FlagRow kLaunchRows[] = {
     {"force_multi", kBool, "false", "Launcher", "use the launcher where the one host is this one"},
     {"print", kBool, "false", "Launcher", "print what would be run, and start nothing"},
     {"max_restarts", kInt, "0", "Restarts",
-     "start again up to N times after exit codes 14, 20, 21, 26, 75 and above 128"},
+     "start again up to N times after exit codes of the class try-again (fmengine explain)"},
     {"min_nodes", kInt, "", "Restarts", "with as many hosts that answer, at least; else all"},
 };
 
@@ -305,6 +305,35 @@ bool is_loopback_name(const std::string& host) {
   return host == "localhost" || host.starts_with("127.") || host == "::1";
 }
 
+// The flag, else a port of our own among the variables of ranks, else "". The flag takes the others
+// from the ranks, where they would win.
+std::string port_of(const FlagValues& flags, std::vector<std::string>& variables) {
+  constexpr const char* kNames[] = {"FME_MASTER_PORT", "FMENGINE_MASTER_PORT"};
+  for (const char* const name : kNames) {
+    std::string port = value_of(variables, name);
+    if (!flags.given("master_port") && !port.empty()) return port;
+    std::erase_if(variables, [name](const std::string& variable) {
+      return variable.starts_with(core::concat(name, "="));
+    });
+  }
+  return flags.given("master_port") ? flags.text("master_port") : "";
+}
+
+// The token that the job's variables or this process's have. Where it is in a file, ranks read it.
+void read_token(const std::vector<std::string>& variables, const LaunchCommand& command,
+                launch::AgentJob& job) {
+  job.token = value_of(job.variables, "FME_JOB_TOKEN");
+  if (job.token.empty()) job.token = value_of(variables, "FME_JOB_TOKEN");
+  std::erase_if(job.variables,
+                [](const std::string& variable) { return variable.starts_with("FME_JOB_TOKEN="); });
+  job.token_in_file = job.token.empty() && !value_of(job.variables, "FME_JOB_TOKEN_FILE").empty();
+  if (job.token_in_file) return;
+  FM_USER_CHECK(!command.no_ssh || !job.token.empty() || command.plan.hosts.size() == 1,
+                "with --no_ssh FME_JOB_TOKEN must be the same secret on each host: 32 or more "
+                "hexadecimal digits, as of `openssl rand -hex 32`");
+  if (job.token.empty()) job.token = launch::new_token();
+}
+
 // Where the ranks meet, and who starts them.
 void read_meeting(const FlagValues& flags, LaunchCommand& command) {
   launch::LaunchPlan& plan = command.plan;
@@ -319,10 +348,11 @@ void read_meeting(const FlagValues& flags, LaunchCommand& command) {
       "other hosts must be able to reach the first one; name it otherwise, or give --master_addr (",
       first, ")");
   plan.job.master_addr = plan.fixed_address.empty() ? first : plan.fixed_address;
-  plan.job.master_port = whole(flags.text("master_port"), "--master_port", 1, 65535);
+  const std::string port = port_of(flags, plan.job.variables);
+  plan.job.master_port =
+      whole(port.empty() ? kMeetingPort : port, "--master_port (FME_MASTER_PORT)", 1, 65535);
   // Else the port of a step of srun follows from its number.
-  const bool free_port =
-      (plan.here || plan.transport == launch::Transport::kSlurm) && !flags.given("master_port");
+  const bool free_port = (plan.here || plan.transport == launch::Transport::kSlurm) && port.empty();
   if (free_port) plan.job.master_port = 0;
   if (plan.here && plan.fixed_address.empty()) plan.job.master_addr = "127.0.0.1";
 }
@@ -424,8 +454,9 @@ RunCommand parse_run_command(std::span<const std::string> words,
   job.log_dir = said(flags, "log_dir", environment, {"PET_LOG_DIR"});
   job.bind_cores = flags.flag("bind_cores_to_rank");
   job.token = environment("FME_JOB_TOKEN").value_or("");
+  job.token_in_file = job.token.empty() && environment("FME_JOB_TOKEN_FILE").has_value();
   job.restart = environment("FME_RESTART_COUNT").value_or("0");
-  FM_USER_CHECK(job.nodes == 1 || !job.token.empty(),
+  FM_USER_CHECK(job.nodes == 1 || !job.token.empty() || job.token_in_file,
                 "on several hosts FME_JOB_TOKEN must be the same secret on each: 32 or more "
                 "hexadecimal digits, as of `openssl rand -hex 32` (--nnodes ",
                 job.nodes, ")");
@@ -456,18 +487,18 @@ LaunchCommand parse_launch_command(std::span<const std::string> words,
   }
   command.print = flags.flag("print");
   command.no_ssh = flags.flag("no_ssh");
-  read_meeting(flags, command);
-  check_without_agents(flags, plan);
   launch::AgentJob& job = plan.job;
   job.variables = job_variables(flags, variables);
+  read_meeting(flags, command);
+  check_without_agents(flags, plan);
   job.folder = std::filesystem::current_path().string();
   job.log_dir = flags.text("log_dir");
   job.bind_cores = flags.flag("bind_cores_to_rank");
-  job.token = value_of(variables, "FME_JOB_TOKEN");
-  FM_USER_CHECK(!command.no_ssh || !job.token.empty() || plan.hosts.size() == 1,
-                "with --no_ssh FME_JOB_TOKEN must be the same secret on each host: 32 or more "
-                "hexadecimal digits, as of `openssl rand -hex 32`");
-  if (job.token.empty()) job.token = launch::new_token();
+  read_token(variables, command, job);
+  const bool restarts = flags.given("max_restarts") || flags.given("min_nodes");
+  FM_USER_CHECK(!command.no_ssh || !restarts,
+                "with --no_ssh every host is started by itself, and nothing is started again; "
+                "leave --max_restarts and --min_nodes out");
   FM_USER_CHECK(command.no_ssh || !flags.given("node_rank"), "--node_rank belongs to --no_ssh");
   if (command.no_ssh) read_own_node(flags, plan);
   command.restarts.most = flags.small("max_restarts", 0);

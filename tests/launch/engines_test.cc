@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <map>
 #include <string>
 
 #include "core/check.h"
+#include "launch/agent.h"
 #include "launch/slurm_nodes.h"
 
 namespace fm::launch {
@@ -363,14 +365,37 @@ TEST(DetectLaunch, APortOfOurOwnWinsUnderEveryEngine) {
 
 // fmengine run, itself started by mpirun or torchrun, once per host.
 TEST(DetectLaunch, AnAgentOfOursWinsOverWhatStartedIt) {
-  Variables variables = kTorchrun;
-  variables.insert(kOpenMpi.begin(), kOpenMpi.end());
-  variables["FME_AGENT"] = "1";
-  variables["FME_RESTART_COUNT"] = "3";
-  const LaunchInfo launch = launch_with(variables);
-  EXPECT_EQ(launch.engine, "fmengine run");
-  EXPECT_EQ(launch.restart_count, "3");
-  EXPECT_FALSE(launch.elastic);
+  for (const auto& outer : {kTorchrun, kOpenMpi, kRay, kSrun}) {
+    for (const auto& [name, value] : outer) setenv(name.c_str(), value.c_str(), 1);
+    setenv("FME_JOB_TOKEN", "of another start", 1);
+    const auto list = variables_of({.world_size = 2,
+                                    .master_addr = "a",
+                                    .master_port = 1,
+                                    .token_in_file = true,
+                                    .restart = "3"},
+                                   0);
+    for (const auto& [name, value] : outer) unsetenv(name.c_str());
+    unsetenv("FME_JOB_TOKEN");
+    Variables variables;
+    for (const std::string& each : list) {
+      variables[each.substr(0, each.find('='))] = each.substr(each.find('=') + 1);
+    }
+    const LaunchInfo launch = launch_with(variables);
+    EXPECT_EQ(launch.engine, "fmengine run");
+    EXPECT_EQ(launch.restart_count, "3");
+    EXPECT_FALSE(launch.elastic);
+    EXPECT_FALSE(variables.contains("FME_JOB_TOKEN"));
+  }
+}
+
+// fmengine run -- torchrun ..., or mpirun.
+TEST(DetectLaunch, WhatAnAgentOfOursStartsWinsOverIt) {
+  for (Variables variables : {kTorchrun, kOpenMpi}) {
+    variables.insert({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_ADDR", "a"}});
+    variables.insert({{"MASTER_PORT", "1"}, {"FME_AGENT", "1"}});
+    EXPECT_GT(launch_with(variables).world_size, 1);
+    EXPECT_NE(launch_with(variables).engine, "fmengine run");
+  }
 }
 
 std::string where_with(const Variables& variables) {

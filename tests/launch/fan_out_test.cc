@@ -66,6 +66,18 @@ TEST(Commands, OfMpirunAndSrunNameVariables) {
   EXPECT_THROW(printed(uneven), core::UserError);
 }
 
+// Words for mpirun are none for ssh; where the run needs words of pdsh or ssh, so does the
+// question.
+TEST(Commands, OfTheQuestionHaveTheWordsOfTheirProgram) {
+  const auto question = [](Transport transport) {
+    return core::join(question_to(plan_for(transport), "b"), " ");
+  };
+  EXPECT_EQ(question(Transport::kPdsh), "pdsh -S -f 1024 -u 20 -w b -x 1 true");
+  EXPECT_TRUE(question(Transport::kSsh).ends_with(" -x 1 b true")) << question(Transport::kSsh);
+  EXPECT_TRUE(question(Transport::kOpenMpi).ends_with("ServerAliveCountMax=3 b true"))
+      << question(Transport::kOpenMpi);
+}
+
 TEST(Commands, AppendToWhatPdshIsTold) {
   setenv("PDSH_SSH_ARGS_APPEND", "-i 'my key'", 1);
   LaunchPlan plan = plan_for(Transport::kPdsh);
@@ -75,6 +87,13 @@ TEST(Commands, AppendToWhatPdshIsTold) {
   EXPECT_TRUE(text.starts_with("PDSH_RCMD_TYPE=ssh PDSH_SSH_ARGS_APPEND='-i '\\''my key'\\'' -o "))
       << text;
   EXPECT_NE(text.find("-p 2222' pdsh -N"), text.npos) << text;
+}
+
+TEST(Commands, NameNoTokenThatIsInAFile) {
+  LaunchPlan plan = plan_for(Transport::kOpenMpi);
+  plan.job.token = "";
+  plan.job.token_in_file = true;
+  EXPECT_EQ(printed(plan).find("FME_JOB_TOKEN"), std::string::npos);
 }
 
 TEST(Variables, TravelWhereUsersNeedThem) {

@@ -117,6 +117,12 @@ class Run(Case):
                                    FME_JOB_TOKEN="ab" * 16)
         self.assertIn(said, out.splitlines())
 
+    def test_a_token_in_a_file(self):
+        rank = self.script('echo "$RANK ${FME_JOB_TOKEN-unset} $FME_JOB_TOKEN_FILE"\n')
+        code, out, err = self.run_it("run", "--nnodes", "2", "--node_rank", "1", "--master_addr",
+                                     "a", rank, FME_JOB_TOKEN_FILE="secret")
+        self.assertEqual((code, out), (0, "[rank 1] 1 unset secret\n"), err)
+
     def test_refusals(self):
         for words, said in (
                 (["--nnodes", "2", "--master_addr", "a", "x"], "FME_JOB_TOKEN must be"),
@@ -139,7 +145,7 @@ fi
 ''' + WAIT)
         code, _, err = self.run_it("run", "--nproc_per_node", "3", rank)
         self.assertEqual(code, 26)
-        self.assertRegex(err, "rank 1 of .* was the first to fail, with exit code 26; its last "
+        self.assertRegex(err, "rank 1 of .* ended first, with exit code 26; its last "
                               "lines:\n  the reason\n")
         for pid in self.pids(3):
             self.assertFalse(lives(pid))
@@ -185,7 +191,9 @@ exit 20
         eventually(lambda: not any(map(lives, pids)), "the ranks die")
 
     def test_a_file_for_each_rank(self):
-        rank = self.script('echo "out $RANK"; echo "err $RANK" >&2; exit $((RANK * 7))\n')
+        rank = self.script('echo "out $RANK"; echo "err $RANK" >&2; touch done.$RANK\n'
+                           '[ $RANK = 0 ] && exit 0\n'
+                           'until [ -e done.0 ]; do sleep 0.02; done; exit 7\n')
         code, out, err = self.run_it("run", "--nproc_per_node", "2", "--log_dir", "logs", rank,
                                      FME_RESTART_COUNT="3")
         self.assertEqual((code, out), (7, ""))
@@ -272,6 +280,23 @@ class Launch(Case):
                 f"[rank 2] 2 3 0 1 alpha 29500 0 64 {SECRET} a b"])
             self.assertEqual(list(self.folder.glob(".fmengine-launch-*")), [])
 
+    def test_own_ports_and_tokens(self):
+        rank = self.script('echo "$MASTER_PORT ${FME_MASTER_PORT-unset} ${FME_JOB_TOKEN-unset}"\n')
+        token = "ab" * 16
+        for transport in self.each():
+            for flags, variables, said in (
+                    ([], {"FME_MASTER_PORT": "31000", "FME_JOB_TOKEN_FILE": "secret"},
+                     "31000 unset unset"),
+                    (["--env", f"FME_JOB_TOKEN={token}", "--env", "FME_MASTER_PORT=31001"],
+                     {"FME_MASTER_PORT": "31000", "FME_JOB_TOKEN": "cd" * 16},
+                     f"31001 unset {token}"),
+                    (["--master_port", "31002"],
+                     {"FME_MASTER_PORT": "31000", "FME_JOB_TOKEN": token},
+                     f"31002 unset {token}")):
+                code, out, err = self.end(
+                    self.launch(transport, "-i", "alpha:0", *flags, rank, **variables))
+                self.assertEqual((code, out), (0, said + "\n"), err)
+
     def test_nothing_secret_is_on_a_command_line(self):
         rank = self.script('trap "exit 75" TERM\n' + NOTE_PID + WAIT)
         token = "feed" * 16
@@ -330,7 +355,7 @@ trap "" TERM
         for transport in self.each():
             code, _, err = self.end(self.launch(transport, rank))
             self.assertEqual(code, 26, err)
-            self.assertIn("rank 2 on beta was the first to fail, with exit code 26; its last "
+            self.assertIn("rank 2 on beta ended first, with exit code 26; its last "
                           "lines:\n  the reason\n", err)
             pids = self.pids(3)
             eventually(lambda: not any(map(lives, pids)), "all ranks end")  # noqa: B023
@@ -346,7 +371,7 @@ exit 20
         for transport in self.each():
             code, _, err = self.end(self.launch(transport, rank))
             self.assertEqual(code, 137, err)
-            self.assertIn("rank 2 on beta was the first", err)
+            self.assertIn("rank 2 on beta ended first", err)
 
     def test_all_end_with_the_launcher(self):
         rank = self.script('trap "" TERM\n' + NOTE_PID + WAIT)
@@ -409,6 +434,8 @@ fi
                 (["--launcher", "mpich", "x"], "must be one of pdsh, ssh, openmpi, slurm"),
                 (["--elastic_training", "x"], "--max_restarts N --min_nodes M"),
                 (["--node_rank", "0", "x"], "belongs to --no_ssh"),
+                (["--no_ssh", "--node_rank", "0", "--max_restarts", "1", "-i", "alpha", "x"],
+                 "nothing is started again"),
                 (["--min_nodes", "3", "x"], "--min_nodes must be at most"),
                 (["--launcher", "slurm", "--max_restarts", "1", "x"], "does not go with"),
                 (["--launcher", "openmpi", "--log_dir", "l", "x"], "does not go with"),
@@ -431,6 +458,11 @@ fi
         code, out, err = self.end(self.launch("pdsh", rank))
         self.assertEqual(code, 0, err)
         self.assertEqual(sorted(out.splitlines()), ["0 127.0.0.1", "[rank 1] 1 127.0.0.1"])
+        again = self.script('echo "$FME_RESTART_COUNT $MASTER_ADDR"\n[ $FME_RESTART_COUNT = 1 ] '
+                            '|| exit 20\n', "again.sh")
+        code, out, err = self.end(self.launch("pdsh", "--num_gpus", "1", "--max_restarts", "1",
+                                              again))
+        self.assertEqual((code, out), (0, "0 127.0.0.1\n1 127.0.0.1\n"), err)
         self.assertEqual(self.file("ssh.log"), "")
 
 
@@ -482,7 +514,7 @@ exit 26
                 capture_output=True, text=True, timeout=WATCHDOG_S,
                 env={**self.variables, "HF_TOKEN": SECRET, "PDSH_SSH_ARGS_APPEND": options})
             self.assertEqual(done.returncode, 26, done.stderr)
-            self.assertIn("rank 2 on 127.0.0.3 was the first to fail", done.stderr)
+            self.assertIn("rank 2 on 127.0.0.3 ended first", done.stderr)
             self.assertIn(f"0 3 0 {SECRET}", done.stdout)
 
 
