@@ -85,7 +85,9 @@ int Ending::end_by(const core::MachineError& error) {
 }
 
 void Ending::limit_end(int exit_code) {
-  if (end_ms_ > 0 && !limited_.exchange(true)) core::end_process_in(end_ms_, exit_code);
+  if (end_ms_ == 0 || limited_.exchange(true)) return;
+  if (on_limit_) on_limit_(exit_code);
+  core::end_process_in(end_ms_, exit_code);
 }
 
 int Ending::follow(const comm::PeerLoss& loss) {

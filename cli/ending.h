@@ -42,6 +42,9 @@ class Ending {
   void set_whereabouts(std::function<std::string()> whereabouts) {
     whereabouts_ = std::move(whereabouts);
   }
+  // Called with the exit code before the end is limited, by any thread: a process that its limit or
+  // another one ends has then written down why.
+  void set_on_limit(std::function<void(int)> on_limit) { on_limit_ = std::move(on_limit); }
   // Called with (exit code, message) when this rank stops because of an error.
   void set_shut_down(std::function<void(int, const std::string&)> shut_down) {
     shut_down_ = std::move(shut_down);
@@ -55,6 +58,8 @@ class Ending {
   int fail_now();
   // From now on this process lives for end_ms at most, whatever its end waits for.
   void limit_end(int exit_code);
+  // "fmengine-train: rank 3: message", as ranks above 0 say it; of this rank.
+  std::string line_of(const std::string& message) const { return line_of(world_rank_, message); }
 
   // This rank fails on a thread of its own: prints why, tells other ranks, and returns the exit
   // code for this process, which the caller ends at once.
@@ -81,6 +86,7 @@ class Ending {
   bool announced_ = false;
   std::function<void(int, const std::string&)> shut_down_;
   std::function<std::string()> whereabouts_;
+  std::function<void(int)> on_limit_;
 };
 
 }  // namespace fm::cli

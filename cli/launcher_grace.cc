@@ -1,6 +1,7 @@
 #include "cli/launcher_grace.h"
 
 #include <charconv>
+#include <string>
 
 namespace fm::cli {
 namespace {
@@ -38,9 +39,8 @@ std::optional<std::int64_t> number_in(const std::optional<std::string>& text) {
 
 }  // namespace
 
-std::optional<engine::Grace> launcher_grace(
-    const std::function<std::optional<std::string>(const std::string& name)>& environment,
-    std::optional<std::int64_t> asked) {
+std::optional<engine::Grace> launcher_grace(const core::Environment& environment,
+                                            std::optional<std::int64_t> asked) {
   if (asked == 0) return std::nullopt;
   if (asked) {
     return engine::Grace{.giver = "--grace_s",

@@ -209,12 +209,12 @@ struct Process {
 };
 
 // A rank that wakes up behind a newer run ends because of that, whoever else has ended meanwhile.
-fm::comm::PeerLoss in_its_words(const fm::checkpoint::OutputFence& fence, fm::comm::PeerLoss loss) {
-  const std::string newer = fence.problem();
+fm::comm::PeerLoss in_its_words(const Process& process, fm::comm::PeerLoss loss) {
+  const std::string newer = process.fence.problem();
   if (newer.empty()) return loss;
   return {.world_rank = loss.world_rank,
           .exit_code = static_cast<int>(fm::core::ExitCode::kLocked),
-          .message = "fmengine-train: " + newer};
+          .message = process.ending.line_of(newer)};
 }
 
 // For threads that watch the main thread.
@@ -273,7 +273,7 @@ std::unique_ptr<fm::comm::Communicator> meet(const Command& command,
                      [&process](const fm::comm::PeerLoss& loss) {
                        process.ending.limit_end(loss.exit_code);
                        process.signals->end_if_asked();
-                       end_now(process, process.ending.follow(in_its_words(process.fence, loss)));
+                       end_now(process, process.ending.follow(in_its_words(process, loss)));
                      }});
   } catch (const fm::core::Error&) {
     process.signals->end_if_asked();
@@ -291,6 +291,7 @@ int train(const std::vector<std::string>& words, Command command,
   Ending& ending = process.ending;
   print_warnings(launch);
   ending.set_end_ms(kEndMs);
+  ending.set_on_limit([&process](int code) { process.box.end(code); });
   ending.set_whereabouts([&process] { return whereabouts_of(process.box).text; });
   ending.set_shut_down(fm::comm::shut_down_with_error);
   process.world = meet(command, launch, process);

@@ -11,7 +11,8 @@ namespace fm::core {
 
 // Steps have a limit as soon as one has ended: ten times their median duration, at least the limit
 // of the run. The first step, and whatever lies between steps (loading, saves, evaluations), has
-// none: only the waits of the other ranks end, by their own limit.
+// none: only the waits of the other ranks end, by their own limit. A step here is narrower than
+// RunPhase::kStep of the black box, which also covers loading its rows and concluding the last one.
 //
 // Thread:   begin() and end() belong to the main thread, the rest to any.
 // Lifetime: outlives the watch.

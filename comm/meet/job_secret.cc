@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <span>
 
@@ -79,8 +78,7 @@ core::Digest JobSecret::mac(Role prover, const Nonce& of_other, const Nonce& own
   return core::hmac_sha256(key_, role + text_of(of_other) + text_of(own));
 }
 
-std::optional<JobSecret> job_secret_of(
-    const std::function<std::optional<std::string>(const std::string& name)>& variables) {
+std::optional<JobSecret> job_secret_of(const core::Environment& variables) {
   const auto digits = variables("FME_JOB_TOKEN");
   const auto path = variables("FME_JOB_TOKEN_FILE");
   if (digits) return JobSecret(*digits, "FME_JOB_TOKEN");
@@ -88,13 +86,7 @@ std::optional<JobSecret> job_secret_of(
   return std::nullopt;
 }
 
-std::optional<JobSecret> job_secret() {
-  return job_secret_of([](const std::string& name) -> std::optional<std::string> {
-    const char* const value = std::getenv(name.c_str());
-    if (value == nullptr) return std::nullopt;
-    return value;
-  });
-}
+std::optional<JobSecret> job_secret() { return job_secret_of(core::process_environment()); }
 
 std::string trust_line(const LaunchInfo& launch, bool has_secret) {
   if (launch.world_size == 1 || launch.launcher != Launcher::kEnvironment) return "";

@@ -10,13 +10,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "comm/meet/world.h"
 #include "comm/wire/socket.h"
+#include "core/process.h"
 #include "core/sha256.h"
 
 namespace fm::comm {
@@ -40,8 +40,7 @@ class JobSecret {
 
 // FME_JOB_TOKEN, else the content of the file that FME_JOB_TOKEN_FILE names; nothing where neither
 // is set. Throws UserError (10) where a token is none, or where others may read the file.
-std::optional<JobSecret> job_secret_of(
-    const std::function<std::optional<std::string>(const std::string& name)>& variables);
+std::optional<JobSecret> job_secret_of(const core::Environment& variables);
 std::optional<JobSecret> job_secret();  // of this process
 
 // What keeps others out, for the banner: "job token", or that there is none and who might come in;

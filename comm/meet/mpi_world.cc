@@ -75,7 +75,7 @@ bool one_host(const Roster& roster) {
                              [&](const Member& member) { return member.host == roster[0].host; });
 }
 
-// Rank 0 broadcasts by MPI_Bcast how to reach its watch: "token port address address ...".
+// Rank 0 broadcasts by MPI_Bcast how to reach its watch: "token port near far far ...".
 std::string broadcast_text(const std::string& text, const MeetingLimit& limit) {
   std::array<char, 4096> block{};
   text.copy(block.data(), block.size() - 1);
@@ -94,15 +94,19 @@ std::vector<std::string> addresses_of_host() {
   return addresses;
 }
 
+// The invitation in words.
+void add_places(std::vector<std::string>& words, WatchPlaces places) {
+  words.push_back(std::move(places.near));
+  for (std::string& address : places.far) words.push_back(std::move(address));
+}
+
 void host_watch(MpiWorld& world, const JoinOptions& options, const MeetingLimit& limit) {
   const Deadline& deadline = limit.deadline();
   const bool local = one_host(world.roster);
   const Socket listener = listen_on(local ? "127.0.0.1" : options.interface_address);
   const Token token = random_token();
   std::vector<std::string> words{hex_of(token), std::to_string(port_of(listener))};
-  std::vector<std::string> addresses = addresses_of_host();
-  if (!options.interface_address.empty()) addresses = {options.interface_address};
-  for (std::string& address : addresses) words.push_back(std::move(address));
+  add_places(words, watch_places(local, options.interface_address, addresses_of_host()));
   broadcast_text(core::join(words, " "), limit);
   std::set<PeerKey> expected;
   for (const Member& member : world.roster) {
@@ -129,14 +133,14 @@ void host_watch(MpiWorld& world, const JoinOptions& options, const MeetingLimit&
 void join_watch(MpiWorld& world, int world_rank, const JobSecret* secret,
                 const MeetingLimit& limit) {
   const std::vector<std::string> words = core::split(broadcast_text("", limit), ' ');
-  FM_CHECK(words.size() >= 2, "an invitation of ", words.size(), " words");
+  FM_CHECK(words.size() >= 3, "an invitation of ", words.size(), " words");
   int port = 0;
   std::from_chars(words[1].data(), words[1].data() + words[1].size(), port);
   const bool same_host =
       world.roster[static_cast<std::size_t>(world_rank)].host == world.roster[0].host;
   std::vector<Endpoint> endpoints;
-  if (same_host) endpoints.push_back({"127.0.0.1", port});
-  for (std::size_t i = 2; i < words.size() && !same_host; ++i)
+  if (same_host) endpoints.push_back({words[2], port});
+  for (std::size_t i = 3; i < words.size() && !same_host; ++i)
     endpoints.push_back({words[i], port});
   const Hello hello{
       .token = token_of(words[0]), .world_rank = world_rank, .purpose = Purpose::kWatch};

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/meet/job_secret.h"
@@ -35,6 +36,18 @@ struct JoinOptions {
 // MPI_Init (SERIALIZED), once per process. Throws UserError when MPI and the launcher disagree
 // about the ranks, MachineError (14) when a rank cannot reach rank 0's watch.
 MpiWorld join_mpi(int world_rank, int world_size, const JoinOptions& options);
+
+// Where rank 0's watch is reached: from its own host, and from others. Bound to an interface it is
+// not on the loopback address. `of_host`: addresses of the host that others may reach.
+struct WatchPlaces {
+  std::string near;
+  std::vector<std::string> far;
+};
+inline WatchPlaces watch_places(bool one_host, const std::string& interface_address,
+                                std::vector<std::string> of_host) {
+  if (interface_address.empty()) return {.near = "127.0.0.1", .far = std::move(of_host)};
+  return {.near = one_host ? "127.0.0.1" : interface_address, .far = {interface_address}};
+}
 
 // MPI_Finalize: every rank calls it after all transfers are done, and posts no verb afterwards.
 // `on_late` as in JoinOptions.

@@ -7,11 +7,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "core/check.h"
 
@@ -114,6 +117,7 @@ TEST(Ending, RanksAboveZeroSayWhoTheyAre) {
   ::testing::internal::CaptureStderr();
   ending.run([]() -> int { FM_USER_CHECK(false, "wrong flag"); });
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "prog: rank 3: wrong flag\n");
+  EXPECT_EQ(ending.line_of("newer"), "prog: rank 3: newer");
   Ending first("prog");
   first.set_world_rank(0);
   ::testing::internal::CaptureStderr();
@@ -132,6 +136,22 @@ TEST(Ending, TheOthersAreToldTheErrorAlone) {
   ending.run([]() -> int { FM_DATA_CHECK(false, "no file"); });
   ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(told, "11 no file");
+}
+
+// A process that is killed while it clears up has left its code.
+TEST(Ending, TheCodeIsWrittenDownBeforeAnythingThatMayBlock) {
+  std::vector<std::string> calls;
+  const auto fails = [&] {
+    Ending ending("prog");
+    ending.set_end_ms(60'000);
+    ending.set_on_limit([&](int code) { calls.push_back("limit " + std::to_string(code)); });
+    ending.set_shut_down(
+        [&](int code, const std::string&) { calls.push_back("tell " + std::to_string(code)); });
+    ending.run([]() -> int { throw core::MachineError(core::ExitCode::kStorageFailed, "full"); });
+    for (const std::string& call : calls) std::fprintf(stderr, "%s;", call.c_str());
+    std::_Exit(0);  // and the thread of the limit with it
+  };
+  EXPECT_EXIT(fails(), testing::ExitedWithCode(0), "prog: full\nlimit 26;tell 26;");
 }
 
 TEST(Ending, FollowingALostRankSaysSoOnceAndTakesItsCode) {

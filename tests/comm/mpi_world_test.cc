@@ -1,4 +1,6 @@
 // What only ranks under mpirun can meet: MPI's own waits, and who comes to its ports.
+#include "comm/meet/mpi_world.h"
+
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -12,6 +14,16 @@
 
 namespace fm::comm {
 namespace {
+
+// What listens at one interface between hosts does not listen at 127.0.0.1.
+TEST(Rendezvous, TheWatchIsReachedWhereItListens) {
+  const std::vector<std::string> of_host{"10.0.0.1", "192.168.0.1"};
+  EXPECT_EQ(watch_places(false, "", of_host).near, "127.0.0.1");
+  EXPECT_EQ(watch_places(false, "", of_host).far, of_host);
+  EXPECT_EQ(watch_places(false, "10.0.0.1", of_host).near, "10.0.0.1");
+  EXPECT_EQ(watch_places(false, "10.0.0.1", of_host).far, std::vector<std::string>{"10.0.0.1"});
+  EXPECT_EQ(watch_places(true, "10.0.0.1", of_host).near, "127.0.0.1");
+}
 
 // OpenMPI tells which of its layers it looks at: "cm" asks every fabric.
 TEST(Rendezvous, RanksOfOneHostLookForNoFabricUnlessTheUserSaysSo) {

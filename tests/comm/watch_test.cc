@@ -364,17 +364,47 @@ TEST(Watch, ARankBehindACutIsLostOnBothSides) {
   }
 }
 
+// How many ticks each rank has begun: a rank that begins one has sent the beats of those before.
+class Ticks {
+ public:
+  explicit Ticks(int ranks) : counts_(static_cast<std::size_t>(ranks)) {}
+  void count_in(WatchOptions& options) {
+    options.whereabouts = [this, rank = static_cast<std::size_t>(options.world_rank)] {
+      const std::lock_guard lock(mutex_);
+      ++counts_[rank];
+      grew_.notify_all();
+      return Whereabouts{};
+    };
+    options.still_limit_ms = [] { return 0; };
+  }
+  bool await_of_all(int count) {
+    std::unique_lock lock(mutex_);
+    return grew_.wait_for(lock, std::chrono::milliseconds(kWatchdogMs),
+                          [&] { return std::ranges::min(counts_) >= count; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable grew_;
+  std::vector<int> counts_;
+};
+
 // The whole machine stood still for an hour, several times, and every rank goes on.
 TEST(Watch, TimeInWhichNobodyWasAwakeAccusesNobody) {
   World world(2);
   world.accused = 1;  // as it looks while it has not gone on yet
+  Ticks ticks(2);
+  std::latch watched(2);
   std::latch ended(1);
   run_with_mesh(2, [&](int rank, LocalMesh mesh) {
-    Watch watch(world.options(rank, mesh), std::move(mesh.watch));
+    WatchOptions options = world.options(rank, mesh);
+    ticks.count_in(options);
+    Watch watch(std::move(options), std::move(mesh.watch));
+    watched.arrive_and_wait();
     if (rank == 1) return ended.wait();
-    for (int hour = 0; hour < 50; ++hour) {
+    for (int hour = 1; hour <= 50; ++hour) {
       world.clock.advance(3'600'000);
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      EXPECT_TRUE(ticks.await_of_all(hour));
     }
     ended.count_down();
     EXPECT_TRUE(world.heard.of(0).empty());
