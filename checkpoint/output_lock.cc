@@ -12,7 +12,6 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
@@ -30,13 +29,10 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string holder_text(std::int64_t generation) {
-  std::ifstream boot("/proc/sys/kernel/random/boot_id");
-  std::string boot_id;
-  std::getline(boot, boot_id);
   const nlohmann::ordered_json holder = {
-      {"host", core::host_name()}, {"pid", ::getpid()},
-      {"boot_id", boot_id},        {"since", static_cast<std::int64_t>(std::time(nullptr))},
-      {"tag", core::random_tag()}, {"generation", generation}};
+      {"host", core::host_name()},  {"pid", ::getpid()},
+      {"boot_id", core::boot_id()}, {"since", static_cast<std::int64_t>(std::time(nullptr))},
+      {"tag", core::random_tag()},  {"generation", generation}};
   return holder.dump();
 }
 

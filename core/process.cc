@@ -10,6 +10,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -61,6 +64,20 @@ void end_process_in(int delay_ms, int exit_code) noexcept {
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
+}
+
+std::string boot_id() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  return boot;
+}
+
+// "PID (NAME) STATE ...": the name may hold anything, so the last parenthesis counts.
+std::vector<std::string> process_stat(std::int64_t pid) {
+  std::string line;
+  std::getline(std::ifstream(concat("/proc/", pid, "/stat")), line);
+  std::istringstream fields(line.substr(std::min(line.rfind(')') + 1, line.size())));
+  return {std::istream_iterator<std::string>(fields), {}};
 }
 
 void* late_symbol(const char* library, const char* name) {

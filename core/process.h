@@ -2,10 +2,13 @@
 // demand, and to end.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace fm::core {
 
@@ -22,6 +25,12 @@ void end_process_in(int delay_ms, int exit_code) noexcept;
 
 // gethostname(2); "?" where the system does not tell.
 std::string host_name();
+// One for each start of the kernel; "" where the system does not tell.
+std::string boot_id();
+// /proc/PID/stat from its third field on: the state, ... The 20th of them is when the process
+// began. None where there is no such process.
+std::vector<std::string> process_stat(std::int64_t pid);
+inline constexpr std::size_t kBeganField = 19;
 
 // Libraries that a program loads when it needs them: what few runs use costs the others no start.
 

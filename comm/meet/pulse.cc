@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <functional>
 
 #include "core/check.h"
+#include "core/process.h"
 #include "core/text.h"
 
 namespace fm::comm {
@@ -65,20 +65,15 @@ std::optional<Beat> beat_of(std::string_view bytes) {
 }
 
 std::uint64_t pid_space_here() {
-  std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  const std::string boot = core::boot_id();
   struct stat space {};
   if (boot.empty() || stat("/proc/self/ns/pid", &space) != 0) return 0;
   return std::hash<std::string>()(core::concat(boot, " ", space.st_ino));
 }
 
-// "PID (NAME) STATE ...": the name may hold anything, so the last parenthesis counts.
 char process_state(std::int64_t pid) {
-  std::string line;
-  std::getline(std::ifstream(core::concat("/proc/", pid, "/stat")), line);
-  const std::size_t name_end = line.rfind(')');
-  const bool whole = name_end != std::string::npos && name_end + 2 < line.size();
-  return whole ? line[name_end + 2] : '?';
+  const std::vector<std::string> stat = core::process_stat(pid);
+  return stat.empty() ? '?' : stat[0][0];
 }
 
 int AwakeTime::take_ms() {

@@ -10,12 +10,12 @@
 #include <algorithm>
 #include <climits>
 #include <cstring>
-#include <fstream>
 #include <new>
 #include <type_traits>
 #include <utility>
 
 #include "core/check.h"
+#include "core/process.h"
 
 namespace fm::comm {
 namespace {
@@ -51,7 +51,7 @@ std::uint64_t inode_of(const char* path) {
 
 Address own_address(const std::string& label) {
   Address own;
-  std::ifstream("/proc/sys/kernel/random/boot_id").getline(own.kernel, sizeof(own.kernel));
+  core::boot_id().copy(own.kernel, sizeof(own.kernel) - 1);
   own.processes = inode_of("/proc/self/ns/pid");
   own.network = inode_of("/proc/self/ns/net");
   FM_USER_CHECK(label.size() < sizeof(own.label), "FME_HOST must be a name of at most ",

@@ -10,9 +10,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
-#include <fstream>
 #include <new>
-#include <sstream>
 #include <utility>
 
 #include "core/process.h"
@@ -41,21 +39,6 @@ template <std::size_t N>
 void put(char (&field)[N], const std::string& text) {
   std::memset(field, 0, N);
   std::memcpy(field, text.data(), std::min(text.size(), N - 1));
-}
-
-std::string first_line_of(const char* path) {
-  std::string line;
-  std::getline(std::ifstream(path), line);
-  return line;
-}
-
-// Field 22; the second one, the name, may hold blanks and ends with the last parenthesis.
-std::int64_t process_start() {
-  const std::string stat = first_line_of("/proc/self/stat");
-  std::istringstream fields(stat.substr(std::min(stat.rfind(')') + 1, stat.size())));
-  std::string field;
-  for (int at = 3; at <= 22; ++at) fields >> field;
-  return integer_of(field).value_or(0);
 }
 
 // Neither tabs nor ends of lines, which divide names in the file.
@@ -357,14 +340,15 @@ std::string BlackBox::keep_in(const std::filesystem::path& file, const BoxOwner&
   header.world_rank = static_cast<std::uint32_t>(owner.world_rank);
   header.world_size = static_cast<std::uint32_t>(owner.world_size);
   header.pid = ::getpid();
-  header.process_start = process_start();
+  const std::vector<std::string> stat = process_stat(header.pid);
+  if (stat.size() > kBeganField) header.process_start = integer_of(stat[kBeganField]).value_or(0);
   header.unix_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
                        std::chrono::system_clock::now().time_since_epoch())
                        .count();
   header.steady_ns = trace_now();
   put(header.run, owner.run);
   put(header.host, host_name());
-  put(header.boot, first_line_of("/proc/sys/kernel/random/boot_id"));
+  put(header.boot, boot_id());
   put(header.program, owner.program);
   const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd < 0) return reason("the file cannot be made");

@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <string_view>
 #include <vector>
@@ -29,8 +28,7 @@ constexpr std::size_t kMostAtOnce = 4U << 20;  // bytes of text in one message
 
 // The same for ranks whose steady clocks are one.
 std::int64_t clock_name() {
-  std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  const std::string boot = core::boot_id();
   std::error_code none;
   const auto time_namespace = std::filesystem::read_symlink("/proc/self/ns/time", none);
   const std::string name = boot.empty() ? core::host_name() : boot;

@@ -21,8 +21,8 @@ using core::BoxState;
 using core::concat;
 using nlohmann::json;
 
-constexpr int kPeerLost = 20;
-constexpr int kHang = 21;
+constexpr int kPeerLost = static_cast<int>(core::ExitCode::kPeerLost);
+constexpr int kHang = static_cast<int>(core::ExitCode::kHang);
 
 // A group of a rank by its number; null where the names do not have it.
 const core::BoxGroup* group_of(const RingFile& ring, const BoxRecord& record) {

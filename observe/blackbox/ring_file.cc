@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 #include <string_view>
 
 #include "core/blackbox/black_box.h"
@@ -160,21 +158,13 @@ RingFolder read_rings(const fs::path& folder, bool before) {
 }
 
 ProcessLife life_of(const RingFile& ring) {
-  std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  if (boot != ring.boot || core::host_name() != ring.host) return ProcessLife::kElsewhere;
-  std::string stat;
-  std::getline(std::ifstream(core::concat("/proc/", ring.pid, "/stat")), stat);
-  const std::size_t name_end = stat.rfind(')');
-  if (name_end == std::string::npos) return ProcessLife::kGone;
-  std::istringstream fields(stat.substr(name_end + 1));
-  std::string state;
-  std::string field;
-  fields >> state;
-  for (int at = 4; at <= 22; ++at) fields >> field;
-  const bool same = field == std::to_string(ring.process_start);
-  if (!same || state == "Z" || state == "X") return ProcessLife::kGone;
-  return state == "T" || state == "t" ? ProcessLife::kStopped : ProcessLife::kLives;
+  const bool here = core::boot_id() == ring.boot && core::host_name() == ring.host;
+  if (!here) return ProcessLife::kElsewhere;
+  const std::vector<std::string> stat = core::process_stat(ring.pid);
+  const bool same = stat.size() > core::kBeganField &&
+                    stat[core::kBeganField] == std::to_string(ring.process_start);
+  if (!same || stat[0] == "Z" || stat[0] == "X") return ProcessLife::kGone;
+  return stat[0] == "T" || stat[0] == "t" ? ProcessLife::kStopped : ProcessLife::kLives;
 }
 
 }  // namespace fm::blackbox
