@@ -163,10 +163,11 @@ void tell_failure(const AgentJob& job, const Outcome& outcome, const Children& c
   std::vector<std::string> last;
   if (outcome.child >= 0) last = children.last_lines(outcome.child);
   if (service.for_launcher) {
-    print_line(Stream::kOut, text_of({Record::Kind::kEnded, job.node, rank, outcome.code, ""}));
+    // The lines first: the launcher ends everything, this connection too, when it knows the end.
     for (const std::string& line : last) {
       print_line(Stream::kOut, text_of({Record::Kind::kLastLine, job.node, rank, 0, line}));
     }
+    print_line(Stream::kOut, text_of({Record::Kind::kEnded, job.node, rank, outcome.code, ""}));
     return;
   }
   if (rank < 0) return;

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -170,7 +171,7 @@ class JobFile {
 struct Told {
   std::set<int> started;
   std::vector<Record> ends;
-  Words last_lines;
+  std::map<int, Words> last_lines;         // by rank
   std::optional<comm::Deadline> patience;  // of the first failure: a better cause may follow
   // Whether all shall end. 75 ends nobody: all agents return it then.
   bool failed() const {
@@ -200,16 +201,14 @@ void take_end(const Record& end, Told& told) {
   };
   if (!told.patience) told.patience.emplace(kPatienceMs);
   if (!told.ends.empty() && weight(end) <= weight(told.ends[0])) return told.ends.push_back(end);
-  told.last_lines.clear();
   told.ends.insert(told.ends.begin(), end);
 }
 
 void take_line(const LaunchPlan& plan, Stream stream, const std::string& line, Told& told) {
   if (const auto record = record_in(line)) {
     if (record->kind == Record::Kind::kStarted) told.started.insert(record->node);
-    if (record->kind == Record::Kind::kLastLine && !told.ends.empty() &&
-        told.ends[0].rank == record->rank) {
-      told.last_lines.push_back(record->line);
+    if (record->kind == Record::Kind::kLastLine) {
+      told.last_lines[record->rank].push_back(record->line);
     }
     if (record->kind != Record::Kind::kEnded) return;
     return take_end(*record, told);
@@ -226,7 +225,7 @@ void take_line(const LaunchPlan& plan, Stream stream, const std::string& line, T
   std::fflush(stream == Stream::kOut ? stdout : stderr);
 }
 
-int report(const LaunchPlan& plan, const Told& told, const Outcome& outcome) {
+int report(const LaunchPlan& plan, Told& told, const Outcome& outcome) {
   if (told.ends.empty()) {
     const bool lost = outcome.code == kSshFailed && outcome.child >= 0 &&
                       plan.transport == Transport::kSsh && !plan.here;
@@ -247,10 +246,10 @@ int report(const LaunchPlan& plan, const Told& told, const Outcome& outcome) {
         first.code);
     return first.code;
   }
+  const Words& last = told.last_lines[first.rank];
   std::fprintf(stderr, "fmengine-launch: rank %d on %s ended first, with exit code %d%s\n",
-               first.rank, host.c_str(), first.code,
-               told.last_lines.empty() ? "" : "; its last lines:");
-  for (const std::string& line : told.last_lines) std::fprintf(stderr, "  %s\n", line.c_str());
+               first.rank, host.c_str(), first.code, last.empty() ? "" : "; its last lines:");
+  for (const std::string& line : last) std::fprintf(stderr, "  %s\n", line.c_str());
   return first.code;
 }
 
