@@ -15,6 +15,7 @@ import checkpoints
 import engines
 import jobs
 import launchers
+import manifests
 import metrics
 import suite
 import tiny
@@ -185,55 +186,6 @@ def accelerated(case, references):
     check_finished(case, case.folder / "out", references)
 
 
-def classes(case):
-    """code -> class, as docs/exit-codes.md and `fmengine explain` say."""
-    table = re.findall(r"^\| (\d+) \| (permanent|try-again)", (ROOT / "docs/exit-codes.md").read_text(),
-                       re.MULTILINE)
-    found = {int(code): word for code, word in table}
-    for code, word in found.items():
-        done = subprocess.run([case.settings.build / "fmengine", "explain", str(code)],
-                              capture_output=True, text=True)
-        case.expect(done.stdout.splitlines()[:1] == [word], f"{code}: {word}, not {done.stdout}")
-    return found
-
-
-def value_of(entry):
-    """Of a variable, in the pod whose index is 1."""
-    if "secretKeyRef" in entry.get("valueFrom", {}):
-        return "ab" * 32
-    path = entry.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath", "")
-    return "1" if path.endswith("job-completion-index']") else entry["value"]
-
-
-def jobset(case):
-    """jobset.yaml: its codes are the permanent ones, its variables and words are taken."""
-    if not engines.has_module("yaml"):
-        raise suite.Skipped(f"not in {engines.PYTHON}: yaml")
-    script = "import json, sys, yaml; print(json.dumps(yaml.safe_load(sys.stdin)))"
-    text = (EXAMPLES / "jobset.yaml").read_text()
-    done = subprocess.run([engines.PYTHON, "-c", script], input=text, capture_output=True, text=True)
-    spec = json.loads(done.stdout)["spec"]
-    job = spec["replicatedJobs"][0]["template"]["spec"]
-    rule = job["podFailurePolicy"]["rules"][0]
-    permanent = [code for code, word in classes(case).items() if word == "permanent"]
-    case.expect(rule["onExitCodes"]["values"] == permanent, f"permanent codes are {permanent}")
-    case.expect(rule["action"] == "FailJob" and job["backoffLimit"] == 0, str(rule))
-    case.expect([r["action"] for r in spec["failurePolicy"]["rules"]] == ["FailJobSet", "RestartJobSet"],
-                str(spec["failurePolicy"]))
-    pod = job["template"]["spec"]
-    container = pod["containers"][0]
-    case.expect(rule["onExitCodes"]["containerName"] == container["name"], container["name"])
-    case.expect(pod["restartPolicy"] == "Never", "a podFailurePolicy needs it")
-    variables = {entry["name"]: value_of(entry) for entry in container["env"]}
-    case.expect(variables["PET_NNODES"] == str(job["completions"]) == str(job["parallelism"]), "nodes")
-    words = [word for word in container["command"][1:] if not word.startswith("--init_ckpt")]
-    words = [word.replace("configs/", f"{ROOT}/configs/") for word in words]
-    words += ["--print_config", "--model_config", f"{ROOT}/configs/models/llama-5m-bytes.json"]
-    before = ("env", *(f"{name}={value}" for name, value in variables.items()))
-    job = case.finish(jobs.Launch(words, starter="engine", engine=before))
-    case.expect_codes(job, (0,), "the words of jobset.yaml")
-
-
 class Server(http.server.BaseHTTPRequestHandler):
     """Kubeflow's end of the progress protocol."""
 
@@ -297,7 +249,8 @@ def run(suite):
     references = tiny.References(suite)
     hosts = launchers.Hosts(suite)
     try:
-        suite.case("jobset.yaml/0", jobset)
+        suite.case("jobset.yaml/0", manifests.jobset)
+        suite.case("trainjob.yaml/0", manifests.trainjob)
         suite.case("kubeflow_progress.sh/0", progress)
         suite.case("accelerate.yaml/0", accelerated, references)
         suite.case("ray_train.py/0", ray, references)
