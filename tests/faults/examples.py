@@ -12,6 +12,7 @@ import subprocess
 import threading
 
 import checkpoints
+import cluster
 import engines
 import jobs
 import launchers
@@ -25,6 +26,7 @@ EXAMPLES = ROOT / "examples"
 STEPS = 200
 RUN = tiny.Run(tiny.HAND, steps=STEPS, save_steps=2, timeout_s=2 * jobs.PATIENCE_S)
 RAY_RUN = tiny.Run(tiny.HAND, steps=30, save_steps=2, timeout_s=2 * jobs.PATIENCE_S)
+SHORT_RUN = tiny.Run(tiny.HAND, steps=12, save_steps=0)
 TOKEN = "a token that rotates"
 
 
@@ -71,14 +73,14 @@ def wait_for_step(output, step):
 class Batch:
     """A job of sbatch."""
 
-    def __init__(self, case, hosts, words):
+    def __init__(self, case, hosts, words, script="job.sbatch", build=None):
         self.hosts = hosts
         self.log = case.folder / "job.log"
-        self.programs = Programs(case)
-        variables = (f"FME_BUILD={self.programs.folder}", "OMP_NUM_THREADS=1")
+        self.programs = None if build else Programs(case)
+        variables = (f"FME_BUILD={build or self.programs.folder}", "OMP_NUM_THREADS=1")
         answer = self.ask("env", *variables, "sbatch", "--parsable", "--nodes=2",
                           "--ntasks-per-node=1", "--chdir=/", f"--output={self.log}",
-                          EXAMPLES / "job.sbatch", *words)
+                          EXAMPLES / script, *words)
         case.expect(answer.isdigit(), f"sbatch answers {answer!r}")
         self.number = answer
         case.undo.append(lambda: self.ask("scancel", "--signal=KILL", "--full", self.number))
@@ -141,6 +143,41 @@ def batch_permanent(case, hosts):
     said = jobs.file_text(job.log)
     case.expect("exit code 10 (permanent) after 0 restarts" in said, said[-2000:])
     case.expect((state, job.fact("ExitCode")) == ("FAILED", "10:0"), f"{state}: {said[-2000:]}")
+
+
+def seeds_script(case, hosts, references):
+    """fmengine_slurm.sbatch: a step and an agent on each host."""
+    output = case.folder / "out"
+    words = words_of(case, output, SHORT_RUN)
+    job = Batch(case, hosts.get("slurm"), words, "fmengine_slurm.sbatch", case.settings.build)
+    state = job.wait()
+    case.expect(state == "COMPLETED", f"{state}: {jobs.file_text(job.log)[-2000:]}")
+    check_finished(case, output, references, SHORT_RUN)
+
+
+def seeds_script_permanent(case, hosts):
+    """fmengine_slurm.sbatch: the code of a rank is that of the job."""
+    words = [*words_of(case, case.folder / "out"), "--nonsense", "1"]
+    job = Batch(case, hosts.get("slurm"), words, "fmengine_slurm.sbatch", case.settings.build)
+    state = job.wait()
+    found = (state, job.fact("ExitCode"))
+    case.expect(found == ("FAILED", "10:0"), f"{found}: {jobs.file_text(job.log)[-2000:]}")
+
+
+def host_script(case, hosts, references, script, needs):
+    """mpirun_hosts.sh, launch_hosts.sh: a rank on each host of the file `hosts`."""
+    cluster.require(needs)
+    made = hosts.get("ssh")
+    output = case.folder / "out"
+    job = jobs.Job(case.settings, jobs.Launch([], starter="none"), case.folder / "job")
+    case.jobs.append(job)
+    variables = {"FME_BUILD": str(case.settings.build), "FME_INTERFACE": "card"}
+    words = [EXAMPLES / script, *words_of(case, output, SHORT_RUN)]
+    job.start(0, made.on("hosta", *words), variables)
+    job.wait()
+    case.expect_codes(job, (0,), script)
+    case.expect_words(job, "no shared memory")  # each rank has a host to itself
+    check_finished(case, output, references, SHORT_RUN)
 
 
 def ray_words(case, build, *more):
@@ -256,5 +293,9 @@ def run(suite):
         suite.case("ray_train.py/0", ray, references)
         suite.case("job.sbatch/0", batch, hosts, references)
         suite.case("job.sbatch/permanent", batch_permanent, hosts)
+        suite.case("fmengine_slurm.sbatch/0", seeds_script, hosts, references)
+        suite.case("fmengine_slurm.sbatch/permanent", seeds_script_permanent, hosts)
+        suite.case("mpirun_hosts.sh/0", host_script, hosts, references, "mpirun_hosts.sh", "mpirun")
+        suite.case("launch_hosts.sh/0", host_script, hosts, references, "launch_hosts.sh", "pdsh")
     finally:
         hosts.close()
