@@ -14,6 +14,7 @@ import threading
 import checkpoints
 import cluster
 import engines
+import images
 import jobs
 import launchers
 import manifests
@@ -286,6 +287,7 @@ def run(suite):
     references = tiny.References(suite)
     hosts = launchers.Hosts(suite)
     try:
+        images.run(suite)
         suite.case("jobset.yaml/0", manifests.jobset)
         suite.case("trainjob.yaml/0", manifests.trainjob)
         suite.case("kubeflow_progress.sh/0", progress)
