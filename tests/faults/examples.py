@@ -188,28 +188,61 @@ def ray_words(case, build, *more):
     return [str(word) for word in words]
 
 
+def ray_job(case, programs, *more):
+    """ray_train.py, started."""
+    variables = {"HOME": case.folder, "RAY_USAGE_STATS_ENABLED": 0, "RAY_AUTH_MODE": "disabled",
+                 "RAY_TMPDIR": "/run", "RAY_DEDUP_LOGS": 0, "RAY_worker_niceness": 0}  # else 15
+    variables = {name: str(value) for name, value in variables.items()}
+    job = jobs.Job(case.settings, jobs.Launch([], starter="none"), case.folder / f"job{len(case.jobs)}")
+    case.jobs.append(job)
+    job.start(0, ray_words(case, programs.folder, *more), variables)
+    return job
+
+
+def ray_ranks(case, job, output):
+    """Two ranks that train, behind step 3."""
+    jobs.eventually(jobs.PATIENCE_S, lambda: len(engines.ranks(output)) == 2
+                    and metrics.last_step(output / "metrics.jsonl") >= 3 or job.ended())
+    ranks = engines.ranks(output)
+    case.expect(len(ranks) == 2, f"2 ranks train, found {ranks}")
+    return ranks
+
+
+def ray_finished(case, job, output, references):
+    """The rest of the run."""
+    job.wait()
+    case.expect_codes(job, (0,), "ray_train.py")
+    case.expect_words(job, "resuming at step", "last report: {'step': 30,")
+    check_finished(case, output, references, RAY_RUN)
+
+
 def ray(case, references):
     """ray_train.py: a killed rank is started again by Ray, and resumes."""
     if not engines.has_module("ray.train"):
         raise suite.Skipped(f"not in {engines.PYTHON}: ray")
     output = case.folder / "run" / "fmengine"
     programs = Programs(case, 300)
-    variables = {"HOME": case.folder, "RAY_USAGE_STATS_ENABLED": 0, "RAY_AUTH_MODE": "disabled",
-                 "RAY_TMPDIR": "/run", "RAY_DEDUP_LOGS": 0, "RAY_worker_niceness": 0}  # else 15
-    variables = {name: str(value) for name, value in variables.items()}
-    job = jobs.Job(case.settings, jobs.Launch([], starter="none"), case.folder / "job")
-    case.jobs.append(job)
-    job.start(0, ray_words(case, programs.folder, "--max_failures", 1), variables)
-    jobs.eventually(jobs.PATIENCE_S, lambda: len(engines.ranks(output)) == 2
-                    and metrics.last_step(output / "metrics.jsonl") >= 3 or job.ended())
-    ranks = engines.ranks(output)
-    case.expect(len(ranks) == 2, f"2 ranks train, found {ranks}")
+    job = ray_job(case, programs, "--max_failures", 1)
+    ranks = ray_ranks(case, job, output)
     programs.slow.unlink()
     os.kill(ranks[case.rng.randrange(2)], signal.SIGKILL)
-    job.wait()
-    case.expect_codes(job, (0,), "ray_train.py")
-    case.expect_words(job, "resuming at step", "last report: {'step': 30,")
-    check_finished(case, output, references, RAY_RUN)
+    ray_finished(case, job, output, references)
+
+
+def ray_driver(case, references):
+    """ray_train.py: behind kill -9 of the driver its ranks end, and the same command goes on."""
+    if not engines.has_module("ray.train"):
+        raise suite.Skipped(f"not in {engines.PYTHON}: ray")
+    output = case.folder / "run" / "fmengine"
+    programs = Programs(case, 300)
+    job = ray_job(case, programs)
+    ray_ranks(case, job, output)
+    job.send(0, signal.SIGKILL)
+    gone = jobs.eventually(jobs.PATIENCE_S, lambda: not engines.ranks(output), 0.1)
+    case.expect(gone, "the ranks end when their driver is lost")
+    case.expect(metrics.last_step(output / "metrics.jsonl") < 30, "the run was interrupted")
+    programs.slow.unlink()
+    ray_finished(case, ray_job(case, programs), output, references)
 
 
 def accelerated(case, references):
@@ -293,6 +326,7 @@ def run(suite):
         suite.case("kubeflow_progress.sh/0", progress)
         suite.case("accelerate.yaml/0", accelerated, references)
         suite.case("ray_train.py/0", ray, references)
+        suite.case("ray_train.py/driver", ray_driver, references)
         suite.case("job.sbatch/0", batch, hosts, references)
         suite.case("job.sbatch/permanent", batch_permanent, hosts)
         suite.case("fmengine_slurm.sbatch/0", seeds_script, hosts, references)
