@@ -18,6 +18,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 
 import ray
 import ray.train
@@ -72,6 +74,19 @@ def start_rank(settings, context, address, port, token):
     return program, output
 
 
+def end_with_node():
+    """Where the driver of a local cluster is killed, Ray's processes of the node go at once, but its
+    workers stay for a minute or more. This one ends, and its rank saves and ends with it."""
+    node = os.getppid()
+
+    def watch():
+        while os.getppid() == node:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def text_of(path):
     """A file's text, "" while there is none."""
     try:
@@ -104,6 +119,7 @@ def is_permanent(settings, code):
 def train(settings):
     """A worker. Reports are collective, so rank 0 says what all of them report and when they
     stop."""
+    end_with_node()
     context = ray.train.get_context()
     first = context.get_world_rank() == 0
     together = ray.train.collective.broadcast_from_rank_zero

@@ -12,9 +12,12 @@ import subprocess
 import threading
 
 import checkpoints
+import cluster
 import engines
+import images
 import jobs
 import launchers
+import manifests
 import metrics
 import suite
 import tiny
@@ -24,6 +27,7 @@ EXAMPLES = ROOT / "examples"
 STEPS = 200
 RUN = tiny.Run(tiny.HAND, steps=STEPS, save_steps=2, timeout_s=2 * jobs.PATIENCE_S)
 RAY_RUN = tiny.Run(tiny.HAND, steps=30, save_steps=2, timeout_s=2 * jobs.PATIENCE_S)
+SHORT_RUN = tiny.Run(tiny.HAND, steps=12, save_steps=0)
 TOKEN = "a token that rotates"
 
 
@@ -70,14 +74,14 @@ def wait_for_step(output, step):
 class Batch:
     """A job of sbatch."""
 
-    def __init__(self, case, hosts, words):
+    def __init__(self, case, hosts, words, script="job.sbatch", build=None):
         self.hosts = hosts
         self.log = case.folder / "job.log"
-        self.programs = Programs(case)
-        variables = (f"FME_BUILD={self.programs.folder}", "OMP_NUM_THREADS=1")
+        self.programs = None if build else Programs(case)
+        variables = (f"FME_BUILD={build or self.programs.folder}", "OMP_NUM_THREADS=1")
         answer = self.ask("env", *variables, "sbatch", "--parsable", "--nodes=2",
                           "--ntasks-per-node=1", "--chdir=/", f"--output={self.log}",
-                          EXAMPLES / "job.sbatch", *words)
+                          EXAMPLES / script, *words)
         case.expect(answer.isdigit(), f"sbatch answers {answer!r}")
         self.number = answer
         case.undo.append(lambda: self.ask("scancel", "--signal=KILL", "--full", self.number))
@@ -142,11 +146,74 @@ def batch_permanent(case, hosts):
     case.expect((state, job.fact("ExitCode")) == ("FAILED", "10:0"), f"{state}: {said[-2000:]}")
 
 
+def seeds_script(case, hosts, references):
+    """fmengine_slurm.sbatch: a step and an agent on each host."""
+    output = case.folder / "out"
+    words = words_of(case, output, SHORT_RUN)
+    job = Batch(case, hosts.get("slurm"), words, "fmengine_slurm.sbatch", case.settings.build)
+    state = job.wait()
+    case.expect(state == "COMPLETED", f"{state}: {jobs.file_text(job.log)[-2000:]}")
+    check_finished(case, output, references, SHORT_RUN)
+
+
+def seeds_script_permanent(case, hosts):
+    """fmengine_slurm.sbatch: the code of a rank is that of the job."""
+    words = [*words_of(case, case.folder / "out"), "--nonsense", "1"]
+    job = Batch(case, hosts.get("slurm"), words, "fmengine_slurm.sbatch", case.settings.build)
+    state = job.wait()
+    found = (state, job.fact("ExitCode"))
+    case.expect(found == ("FAILED", "10:0"), f"{found}: {jobs.file_text(job.log)[-2000:]}")
+
+
+def host_script(case, hosts, references, script, needs):
+    """mpirun_hosts.sh, launch_hosts.sh: a rank on each host of the file `hosts`."""
+    cluster.require(needs)
+    made = hosts.get("ssh")
+    output = case.folder / "out"
+    job = jobs.Job(case.settings, jobs.Launch([], starter="none"), case.folder / "job")
+    case.jobs.append(job)
+    variables = {"FME_BUILD": str(case.settings.build), "FME_INTERFACE": "card"}
+    words = [EXAMPLES / script, *words_of(case, output, SHORT_RUN)]
+    job.start(0, made.on("hosta", *words), variables)
+    job.wait()
+    case.expect_codes(job, (0,), script)
+    case.expect_words(job, "no shared memory")  # each rank has a host to itself
+    check_finished(case, output, references, SHORT_RUN)
+
+
 def ray_words(case, build, *more):
     """ray_train.py with two ranks."""
     words = [engines.PYTHON, EXAMPLES / "ray_train.py", "--workers", 2, "--cpus", 0.5, "--storage",
              case.folder, "--name", "run", "--build", build, *more, "--", *words_of(case, run=RAY_RUN)]
     return [str(word) for word in words]
+
+
+def ray_job(case, programs, *more):
+    """ray_train.py, started."""
+    variables = {"HOME": case.folder, "RAY_USAGE_STATS_ENABLED": 0, "RAY_AUTH_MODE": "disabled",
+                 "RAY_TMPDIR": "/run", "RAY_DEDUP_LOGS": 0, "RAY_worker_niceness": 0}  # else 15
+    variables = {name: str(value) for name, value in variables.items()}
+    job = jobs.Job(case.settings, jobs.Launch([], starter="none"), case.folder / f"job{len(case.jobs)}")
+    case.jobs.append(job)
+    job.start(0, ray_words(case, programs.folder, *more), variables)
+    return job
+
+
+def ray_ranks(case, job, output):
+    """Two ranks that train, behind step 3."""
+    jobs.eventually(jobs.PATIENCE_S, lambda: len(engines.ranks(output)) == 2
+                    and metrics.last_step(output / "metrics.jsonl") >= 3 or job.ended())
+    ranks = engines.ranks(output)
+    case.expect(len(ranks) == 2, f"2 ranks train, found {ranks}")
+    return ranks
+
+
+def ray_finished(case, job, output, references):
+    """The rest of the run."""
+    job.wait()
+    case.expect_codes(job, (0,), "ray_train.py")
+    case.expect_words(job, "resuming at step", "last report: {'step': 30,")
+    check_finished(case, output, references, RAY_RUN)
 
 
 def ray(case, references):
@@ -155,22 +222,27 @@ def ray(case, references):
         raise suite.Skipped(f"not in {engines.PYTHON}: ray")
     output = case.folder / "run" / "fmengine"
     programs = Programs(case, 300)
-    variables = {"HOME": case.folder, "RAY_USAGE_STATS_ENABLED": 0, "RAY_AUTH_MODE": "disabled",
-                 "RAY_TMPDIR": "/run", "RAY_DEDUP_LOGS": 0, "RAY_worker_niceness": 0}  # else 15
-    variables = {name: str(value) for name, value in variables.items()}
-    job = jobs.Job(case.settings, jobs.Launch([], starter="none"), case.folder / "job")
-    case.jobs.append(job)
-    job.start(0, ray_words(case, programs.folder, "--max_failures", 1), variables)
-    jobs.eventually(jobs.PATIENCE_S, lambda: len(engines.ranks(output)) == 2
-                    and metrics.last_step(output / "metrics.jsonl") >= 3 or job.ended())
-    ranks = engines.ranks(output)
-    case.expect(len(ranks) == 2, f"2 ranks train, found {ranks}")
+    job = ray_job(case, programs, "--max_failures", 1)
+    ranks = ray_ranks(case, job, output)
     programs.slow.unlink()
     os.kill(ranks[case.rng.randrange(2)], signal.SIGKILL)
-    job.wait()
-    case.expect_codes(job, (0,), "ray_train.py")
-    case.expect_words(job, "resuming at step", "last report: {'step': 30,")
-    check_finished(case, output, references, RAY_RUN)
+    ray_finished(case, job, output, references)
+
+
+def ray_driver(case, references):
+    """ray_train.py: behind kill -9 of the driver its ranks end, and the same command goes on."""
+    if not engines.has_module("ray.train"):
+        raise suite.Skipped(f"not in {engines.PYTHON}: ray")
+    output = case.folder / "run" / "fmengine"
+    programs = Programs(case, 300)
+    job = ray_job(case, programs)
+    ray_ranks(case, job, output)
+    job.send(0, signal.SIGKILL)
+    gone = jobs.eventually(jobs.PATIENCE_S, lambda: not engines.ranks(output), 0.1)
+    case.expect(gone, "the ranks end when their driver is lost")
+    case.expect(metrics.last_step(output / "metrics.jsonl") < 30, "the run was interrupted")
+    programs.slow.unlink()
+    ray_finished(case, ray_job(case, programs), output, references)
 
 
 def accelerated(case, references):
@@ -183,55 +255,6 @@ def accelerated(case, references):
     job = case.finish(jobs.Launch(words, starter="engine", engine=before))
     case.expect_codes(job, (0,), "accelerate launch")
     check_finished(case, case.folder / "out", references)
-
-
-def classes(case):
-    """code -> class, as docs/exit-codes.md and `fmengine explain` say."""
-    table = re.findall(r"^\| (\d+) \| (permanent|try-again)", (ROOT / "docs/exit-codes.md").read_text(),
-                       re.MULTILINE)
-    found = {int(code): word for code, word in table}
-    for code, word in found.items():
-        done = subprocess.run([case.settings.build / "fmengine", "explain", str(code)],
-                              capture_output=True, text=True)
-        case.expect(done.stdout.splitlines()[:1] == [word], f"{code}: {word}, not {done.stdout}")
-    return found
-
-
-def value_of(entry):
-    """Of a variable, in the pod whose index is 1."""
-    if "secretKeyRef" in entry.get("valueFrom", {}):
-        return "ab" * 32
-    path = entry.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath", "")
-    return "1" if path.endswith("job-completion-index']") else entry["value"]
-
-
-def jobset(case):
-    """jobset.yaml: its codes are the permanent ones, its variables and words are taken."""
-    if not engines.has_module("yaml"):
-        raise suite.Skipped(f"not in {engines.PYTHON}: yaml")
-    script = "import json, sys, yaml; print(json.dumps(yaml.safe_load(sys.stdin)))"
-    text = (EXAMPLES / "jobset.yaml").read_text()
-    done = subprocess.run([engines.PYTHON, "-c", script], input=text, capture_output=True, text=True)
-    spec = json.loads(done.stdout)["spec"]
-    job = spec["replicatedJobs"][0]["template"]["spec"]
-    rule = job["podFailurePolicy"]["rules"][0]
-    permanent = [code for code, word in classes(case).items() if word == "permanent"]
-    case.expect(rule["onExitCodes"]["values"] == permanent, f"permanent codes are {permanent}")
-    case.expect(rule["action"] == "FailJob" and job["backoffLimit"] == 0, str(rule))
-    case.expect([r["action"] for r in spec["failurePolicy"]["rules"]] == ["FailJobSet", "RestartJobSet"],
-                str(spec["failurePolicy"]))
-    pod = job["template"]["spec"]
-    container = pod["containers"][0]
-    case.expect(rule["onExitCodes"]["containerName"] == container["name"], container["name"])
-    case.expect(pod["restartPolicy"] == "Never", "a podFailurePolicy needs it")
-    variables = {entry["name"]: value_of(entry) for entry in container["env"]}
-    case.expect(variables["PET_NNODES"] == str(job["completions"]) == str(job["parallelism"]), "nodes")
-    words = [word for word in container["command"][1:] if not word.startswith("--init_ckpt")]
-    words = [word.replace("configs/", f"{ROOT}/configs/") for word in words]
-    words += ["--print_config", "--model_config", f"{ROOT}/configs/models/llama-5m-bytes.json"]
-    before = ("env", *(f"{name}={value}" for name, value in variables.items()))
-    job = case.finish(jobs.Launch(words, starter="engine", engine=before))
-    case.expect_codes(job, (0,), "the words of jobset.yaml")
 
 
 class Server(http.server.BaseHTTPRequestHandler):
@@ -297,11 +320,18 @@ def run(suite):
     references = tiny.References(suite)
     hosts = launchers.Hosts(suite)
     try:
-        suite.case("jobset.yaml/0", jobset)
+        images.run(suite)
+        suite.case("jobset.yaml/0", manifests.jobset)
+        suite.case("trainjob.yaml/0", manifests.trainjob)
         suite.case("kubeflow_progress.sh/0", progress)
         suite.case("accelerate.yaml/0", accelerated, references)
         suite.case("ray_train.py/0", ray, references)
+        suite.case("ray_train.py/driver", ray_driver, references)
         suite.case("job.sbatch/0", batch, hosts, references)
         suite.case("job.sbatch/permanent", batch_permanent, hosts)
+        suite.case("fmengine_slurm.sbatch/0", seeds_script, hosts, references)
+        suite.case("fmengine_slurm.sbatch/permanent", seeds_script_permanent, hosts)
+        suite.case("mpirun_hosts.sh/0", host_script, hosts, references, "mpirun_hosts.sh", "mpirun")
+        suite.case("launch_hosts.sh/0", host_script, hosts, references, "launch_hosts.sh", "pdsh")
     finally:
         hosts.close()

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import os
 import pathlib
 import random
@@ -21,6 +22,7 @@ import engines
 import isolation
 import jobs
 import kills
+import manifests
 import metrics
 import mutations
 import run
@@ -277,6 +279,38 @@ class Leavings(Scratch):
         if isolation.level() == "none":
             self.skipTest("a kill needs namespaces to clear up")
         self.check_nothing_is_left(scratch)
+
+
+class Manifests(unittest.TestCase):
+    """What the published schemas would refuse."""
+
+    def problems(self, **trainer):
+        """Of a small TrainJob with these values in its trainer."""
+        document = {
+            "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob",
+            "metadata": {"name": "a"},
+            "spec": {"runtimeRef": {"kind": "TrainingRuntime", "name": "b"}, "trainer": trainer},
+        }
+        return manifests.problems(document, json.loads(manifests.TABLE.read_text()))
+
+    def test_a_good_one_passes(self):
+        self.assertEqual(self.problems(numNodes=2, command=["a"]), [])
+
+    def test_a_misspelt_key_is_found(self):
+        self.assertEqual(self.problems(numnodes=2), ["/spec/trainer/numnodes: unknown"])
+
+    def test_a_wrong_type_is_found(self):
+        self.assertIn("integer is expected, found '2'", self.problems(numNodes="2")[0])
+        self.assertIn("integer is expected, found True", self.problems(numNodes=True)[0])
+
+    def test_a_missing_key_is_found(self):
+        self.assertEqual(self.problems(env=[{}]), ["/spec/trainer/env[]: lacks name"])
+
+    def test_an_unknown_value_is_found(self):
+        table = {"v K": {"": {"type": "object"}, "/apiVersion": {"type": "string"},
+                         "/kind": {"type": "string"}, "/a": {"type": "string", "enum": ["b"]}}}
+        found = manifests.problems({"apiVersion": "v", "kind": "K", "a": "c"}, table)
+        self.assertEqual(found, ["/a: one of ['b'] is expected, found 'c'"])
 
 
 class Ports(unittest.TestCase):
