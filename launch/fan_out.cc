@@ -18,6 +18,7 @@
 #include "comm/waiting.h"
 #include "core/check.h"
 #include "core/exit_codes.h"
+#include "core/shell_word.h"
 #include "core/text.h"
 
 namespace fm::launch {
@@ -39,19 +40,9 @@ constexpr int kNotFound = static_cast<int>(core::ExitCode::kRendezvousFailed);
 const Words kSshOptions = {"-o", "BatchMode=yes",         "-o", "ConnectTimeout=10",
                            "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"};
 
-std::string quoted(const std::string& word) {
-  const auto plain = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::strchr("_@%+=:,./-", c);
-  };
-  if (!word.empty() && std::ranges::all_of(word, plain)) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
 std::string quoted(const Words& words) {
   Words all;
-  for (const std::string& word : words) all.push_back(quoted(word));
+  for (const std::string& word : words) all.push_back(core::shell_word(word));
   return core::join(all, " ");
 }
 
@@ -176,7 +167,7 @@ struct Told {
   // Whether all shall end. 75 ends nobody: all agents return it then.
   bool failed() const {
     if (ends.empty() || ends[0].code == kPreempted) return false;
-    return ends[0].code != kPeerLost || patience->passed();
+    return (ends[0].rank >= 0 && ends[0].code != kPeerLost) || patience->passed();
   }
 };
 
@@ -193,11 +184,14 @@ int node_that_pdsh_lost(const LaunchPlan& plan, const std::string& line) {
   return at == plan.hosts.end() ? -1 : static_cast<int>(at - plan.hosts.begin());
 }
 
-// An effect of another rank's end gives way to a cause.
+// An effect of another rank's end gives way to a cause, and the code of an agent, which pdsh tells
+// on another stream, to what the agent itself has told.
 void take_end(const Record& end, Told& told) {
   constexpr int kPatienceMs = 700;
   const auto weight = [](const Record& one) {
-    return one.code == kPreempted ? 0 : one.code == kPeerLost && one.rank >= 0 ? 1 : 2;
+    const bool lost = one.code == kPeerLost || one.code == kNotFound;
+    if (one.code == kPreempted) return 0;
+    return one.rank >= 0 ? (one.code == kPeerLost ? 1 : 2) : (lost ? 2 : 1);
   };
   if (!told.patience) told.patience.emplace(kPatienceMs);
   if (!told.ends.empty() && weight(end) <= weight(told.ends[0])) return told.ends.push_back(end);
@@ -400,7 +394,9 @@ std::string printed(const LaunchPlan& plan) {
   for (const Words& words : commands_of(
            plan, plan.transport == Transport::kPdsh && !plan.here ? JobFile::name() : "-")) {
     if (plan.transport == Transport::kPdsh && !plan.here) {
-      text += "PDSH_RCMD_TYPE=ssh PDSH_SSH_ARGS_APPEND=" + quoted(pdsh_ssh_arguments(plan)) + " ";
+      text +=
+          "PDSH_RCMD_TYPE=ssh PDSH_SSH_ARGS_APPEND=" + core::shell_word(pdsh_ssh_arguments(plan)) +
+          " ";
     }
     text += quoted(words) + "\n";
   }

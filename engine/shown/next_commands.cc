@@ -2,6 +2,7 @@
 
 #include "comm/agree.h"
 #include "core/check.h"
+#include "core/shell_word.h"
 #include "core/text.h"
 #include "engine/plan/export_dtype.h"
 #include "engine/plan/run_model.h"
@@ -21,15 +22,6 @@ std::string exported_words(const TrainOptions& options, const model::ModelFacts&
   return words;
 }
 
-std::string shell_word(const std::string& text) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+:,=@%";
-  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-  return quoted + "'";
-}
-
 // A hint depends on it, so what cannot be read is none.
 bool begins_with_chat(const TrainOptions& options) {
   bool chat = false;
@@ -40,8 +32,10 @@ bool begins_with_chat(const TrainOptions& options) {
 }
 
 std::vector<std::string> next_commands(const TrainOptions& options, const RunContext& context) {
-  const auto command = [&](const char* program) { return shell_word(context.programs + program); };
-  const std::string model = shell_word(options.output_dir + "/hf");
+  const auto command = [&](const char* program) {
+    return core::shell_word(context.programs + program);
+  };
+  const std::string model = core::shell_word(options.output_dir + "/hf");
   std::vector<std::string> commands;
   if (!knows_tokenizer(options)) {
     commands.push_back("AutoModelForCausalLM.from_pretrained(\"" + options.output_dir +
@@ -51,7 +45,8 @@ std::vector<std::string> next_commands(const TrainOptions& options, const RunCon
         core::concat(command("fmengine-generate"), " --ckpt ", model,
                      begins_with_chat(options) ? " --chat" : " --prompt \"Once upon a time\""));
   }
-  commands.push_back(core::concat(command("fmengine-report"), " ", shell_word(options.output_dir)));
+  commands.push_back(
+      core::concat(command("fmengine-report"), " ", core::shell_word(options.output_dir)));
   return commands;
 }
 

@@ -16,9 +16,6 @@ std::string exported_words(const TrainOptions& options, const model::ModelFacts&
 // Commands that can be pasted into the shell that started the run.
 std::vector<std::string> next_commands(const TrainOptions& options, const RunContext& context);
 
-// As a shell reads it back.
-std::string shell_word(const std::string& text);
-
 // Whether the training data begin with chats.
 bool begins_with_chat(const TrainOptions& options);
 

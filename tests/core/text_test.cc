@@ -2,10 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include "core/shell_word.h"
+
 namespace fm::core {
 namespace {
 
 using Words = std::vector<std::string>;
+
+TEST(ShellWord, IsReadBackByAShell) {
+  EXPECT_EQ(shell_word("build/fmengine-report"), "build/fmengine-report");
+  EXPECT_EQ(shell_word("my run/it's"), "'my run/it'\\''s'");
+  EXPECT_EQ(shell_word(""), "''");
+}
 
 TEST(Text, NearestFindsTheTypo) {
   const Words keys = {"train_batch_size", "gradient_clipping", "optimizer", "fp16"};
