@@ -7,9 +7,10 @@ kinds=$1
 folder=$2
 shift 2
 FM_SANITIZE=$kinds FM_TEST_FOLDERS="$*" scripts/build.sh --tests "$folder"
-export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
+# A size that no memory has is an error of the program's own, with its exit code.
+export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-export TSAN_OPTIONS=halt_on_error=1
+export TSAN_OPTIONS=halt_on_error=1:allocator_may_return_null=1
 # Second looks at the largest worlds take long under ThreadSanitizer on 2 cores; they run elsewhere.
 if [ "$kinds" = thread ]; then
   export GTEST_FILTER='-*.ATracedOneMovesTheSame/4:*.ATracedOneMovesTheSame/5:*/RanksBAAACCBB:*/RanksAAAAABB'
