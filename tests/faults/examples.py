@@ -210,7 +210,7 @@ def ray_ranks(case, job, output):
 
 def ray_finished(case, job, output, references):
     """The rest of the run."""
-    job.wait()
+    job.wait(3 * jobs.PATIENCE_S)
     case.expect_codes(job, (0,), "ray_train.py")
     case.expect_words(job, "resuming at step", "last report: {'step': 30,")
     check_finished(case, output, references, RAY_RUN)
