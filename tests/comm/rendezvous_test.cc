@@ -23,25 +23,7 @@ namespace {
 
 using core::ExitCode;
 
-Socket unknown_peer_at(const Endpoint& place, const std::string& says) {
-  Socket socket = connect_once(place, Deadline(kWatchdogMs));
-  EXPECT_TRUE(socket.open());
-  send_fully(socket, std::as_bytes(std::span(says)), Deadline(kWatchdogMs));
-  return socket;
-}
-
 std::string hello_of(const PeerInfo& who) { return encode({FrameKind::kHello, 0, text_of(who)}); }
-
-// Everything that the peer sent until it closed.
-std::string all_from(const Socket& socket) {
-  std::string said;
-  const Deadline deadline(kWatchdogMs);
-  for (std::byte byte{}; receive_fully(socket, std::span(&byte, 1), deadline);) {
-    said += static_cast<char>(byte);
-  }
-  EXPECT_FALSE(deadline.passed()) << "the connection stays open";
-  return said;
-}
 
 // The next frame, which must be complete.
 Frame frame_from(const Socket& socket) {

@@ -49,24 +49,6 @@ class Said {
   std::string text_;
 };
 
-Socket visitor(const Endpoint& place, const std::string& says) {
-  Socket socket = connect_once(place, Deadline(kWatchdogMs));
-  EXPECT_TRUE(socket.open());
-  send_fully(socket, std::as_bytes(std::span(says)), Deadline(kWatchdogMs));
-  return socket;
-}
-
-// Everything that the peer sends until it closes.
-std::string all_from(const Socket& socket) {
-  std::string said;
-  const Deadline deadline(kWatchdogMs);
-  for (std::byte byte{}; receive_fully(socket, std::span(&byte, 1), deadline);) {
-    said += static_cast<char>(byte);
-  }
-  EXPECT_FALSE(deadline.passed()) << "the connection stays open";
-  return said;
-}
-
 // Time stands still unless a test moves it.
 class RendezvousToken : public testing::Test {
  protected:
@@ -232,7 +214,7 @@ TEST_F(RendezvousToken, ARecordingOfARankIsWorthNothing) {
 
   auto again = serve(&secret_);
   std::vector<Socket> replays;
-  for (int i = 0; i < 100; ++i) replays.push_back(visitor(place_, recording));
+  for (int i = 0; i < 100; ++i) replays.push_back(unknown_peer_at(place_, recording));
   for (const Socket& one : replays) {
     EXPECT_EQ(all_from(one).size(), 40U) << "no more than a challenge is said to it";
   }
@@ -255,7 +237,7 @@ TEST_F(RendezvousToken, StrangersLearnAChallengeAndEndNothing) {
     for (const std::string& says :
          {std::string(), std::string("fmetrust"), "fmetrust" + std::string(32, 'n'),
           "fmetrust" + std::string(64, 'm'), hello, garbage}) {
-      strangers.push_back(visitor(place_, says));
+      strangers.push_back(unknown_peer_at(place_, says));
     }
   }
   auto rank1 = join(&secret_, place_, 1, 3);
@@ -275,7 +257,7 @@ TEST_F(RendezvousToken, HalfAHandshakeIsDroppedAfterFiveSeconds) {
   });
   std::vector<Socket> halves;
   for (const char* const says : {"", "fme", "fmetrust", "fmetrust and a part of a nonce"}) {
-    halves.push_back(visitor(place_, says));
+    halves.push_back(unknown_peer_at(place_, says));
     std::byte challenge{};  // it was accepted
     EXPECT_TRUE(receive_fully(halves.back(), std::span(&challenge, 1), Deadline(kWatchdogMs)));
   }

@@ -77,22 +77,23 @@ class Place:
         self.case.expect(not problem, f"metrics.jsonl must show every step once: {problem}")
 
 
-def killed(case, references):
-    """SIGKILL of a rank."""
+def signalled(case, references, number, named):
+    """A signal to a rank, which is then named like that."""
     place = Place(case)
     place.start()
     victim = case.rng.randrange(2)
-    os.kill(place.train()[victim], signal.SIGKILL)
-    place.finish(references, f"rank {victim} on host", restarts=1)
+    os.kill(place.train()[victim], number)
+    place.finish(references, named.format(victim), restarts=1)
+
+
+def killed(case, references):
+    """SIGKILL of a rank."""
+    signalled(case, references, signal.SIGKILL, "rank {} on host")
 
 
 def stopped(case, references):
     """SIGSTOP of a rank, for ever."""
-    place = Place(case)
-    place.start()
-    victim = case.rng.randrange(2)
-    os.kill(place.train()[victim], signal.SIGSTOP)
-    place.finish(references, f"rank {victim}", restarts=1)
+    signalled(case, references, signal.SIGSTOP, "rank {}")
 
 
 def cut(case, references):
