@@ -9,8 +9,23 @@
 
 namespace fm::core {
 
-// Where bytes sleep between steps.
+// Where bytes sleep between their uses: where the rank computes (memory of this CPU, or of its
+// device), in host memory beside a device, or on a disk.
 enum class Tier : std::uint8_t { kDevice, kHost, kNvme };
+
+// Of each role of a trained parameter's state. kHost where the rank computes on this CPU is
+// kDevice.
+struct Tiers {
+  Tier moments = Tier::kDevice;
+  Tier masters = Tier::kDevice;
+  Tier grads = Tier::kDevice;   // at rest, between the last reduction and the update
+  Tier params = Tier::kDevice;  // a rank's slices of what units read; with ZeRO 3 alone
+
+  constexpr bool has(Tier tier) const {
+    return moments == tier || masters == tier || grads == tier || params == tier;
+  }
+  bool operator==(const Tiers&) const = default;
+};
 
 inline constexpr Elements kBlock(1024);  // slices are whole blocks; sums of squares are per block
 

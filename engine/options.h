@@ -15,6 +15,7 @@
 #include "engine/device_options.h"
 #include "engine/lora_options.h"
 #include "engine/monitor_options.h"
+#include "engine/offload_options.h"
 #include "engine/rows_left_open.h"
 #include "optim/loss_scaler.h"
 #include "optim/lr_schedule.h"
@@ -173,6 +174,7 @@ struct TrainOptions {
   bool shared_memory = true;  // between ranks of one host
   std::string interfaces;     // of which ranks use the first that is there
   DeviceOptions device;
+  OffloadOptions offload;
   int ranks_per_host = 8;  // for a plan of ranks that were not started
   std::string project_name = "fmengine";
   std::string experiment_name = "experiment";

@@ -74,7 +74,7 @@ const Limits kLimits = {
             {"model/attention", {"model/families"}},
             {"model/units", {"model/families", "model/attention"}},
             {"offload", {"core", "pipeline"}},
-            {"zero", {"core", "kernels", "comm", "optim", "pipeline"}},
+            {"zero", {"core", "kernels", "comm", "optim", "pipeline", "offload"}},
             {"checkpoint", {"core", "comm"}},
             {"engine", kBelowEngine},
             {"engine/plan", {}},

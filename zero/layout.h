@@ -36,6 +36,11 @@ struct StateRules {
   // Whole gradients that wait for their reduction at once, where each micro-batch is reduced; a
   // reduction is under way while backward writes into the next slot.
   int gradient_slots = 1;
+  // Where slices sleep. Of what sleeps in kNvme so many flat parameters are awake at once, each in
+  // a place of a ring; with two slots a new value is written beside the old one.
+  core::Tiers tiers = {};
+  int awake = 0;
+  int tier_slots = 1;
   // Updates may be undone: owners keep what was there before (of the last pipe rank nothing, which
   // knows the whole norm). `keeps_gradients`: the update writes over them.
   bool undoes = false;

@@ -1,0 +1,17 @@
+// How a rank reads and writes its files of a disk: DeepSpeed's "aio".
+#pragma once
+
+#include <cstdint>
+
+namespace fm::offload {
+
+struct DiskOptions {
+  std::int64_t block_bytes = 1 << 20;  // of one request
+  int queue_depth = 8;                 // requests under way at once, per drive
+  int threads = 1;                     // "intra_op_parallelism", where io_uring is not allowed
+  enum class Method : std::uint8_t { kAuto, kUring, kThreads };
+  Method method = Method::kAuto;
+  bool direct = true;  // past the page cache, where the file system allows it
+};
+
+}  // namespace fm::offload

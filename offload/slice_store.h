@@ -1,0 +1,68 @@
+// Bytes of one rank that sleep outside of its memory.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "core/types.h"
+
+namespace fm::offload {
+
+// Places in a store, and fast reads and writes, are multiples of this many bytes.
+inline constexpr core::Bytes kPage(4096);
+
+// Bytes that are on their way from or to a store.
+//
+// Invariant: the memory of a move is nobody else's until wait() returns.
+// Thread:    the rank's thread.
+// Lifetime:  the store outlives it.
+class Move {
+ public:
+  class State {
+   public:
+    // Where nobody has waited, the move is over when this returns.
+    virtual ~State() = default;
+    // Throws MachineError (26) naming file and cause. Called once.
+    virtual void wait() = 0;
+  };
+
+  Move() = default;  // nothing is under way
+  explicit Move(std::unique_ptr<State> state) : state_(std::move(state)) {}
+  // The bytes are there, or have left. Nothing to do where that was so before.
+  void wait() {
+    if (const std::unique_ptr<State> state = std::move(state_)) state->wait();
+  }
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+// One address space [0, bytes()); what was never written reads as zeros.
+//
+// Thread:   the rank's thread asks. Moves of the same place are made in the order in which they
+//           were asked for; others in any.
+// Lifetime: outlives its moves.
+class SliceStore {
+ public:
+  struct Totals {
+    core::Bytes read, written;
+    double waited_seconds = 0.0;  // by the rank's thread, in Move::wait
+  };
+
+  virtual ~SliceStore() = default;
+  virtual core::Bytes bytes() const = 0;
+  // `at` and the size are multiples of kPage. Memory that is not aligned to kPage is copied on its
+  // way.
+  virtual Move read(core::Bytes at, std::span<std::byte> into) = 0;
+  virtual Move write(core::Bytes at, std::span<const std::byte> from) = 0;
+  // Memory that moves will use again and again, until the store dies: registered, where that helps.
+  virtual void will_use(std::span<std::byte> memory) = 0;
+  virtual Totals totals() const = 0;
+};
+
+// In this process's memory, for tests: moves are made when they are waited for, in the order in
+// which they were asked for, and until then what is read is NaN.
+std::unique_ptr<SliceStore> in_host_memory(core::Bytes bytes);
+
+}  // namespace fm::offload
