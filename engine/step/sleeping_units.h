@@ -12,8 +12,8 @@ namespace fm::engine {
 
 struct RankState;
 
-// The store of what sleeps by this layout; null where nothing does. `world_rank` is for names.
-std::unique_ptr<offload::SliceStore> open_store(const OffloadOptions& options, core::Bytes bytes,
+// The store of so many bytes of this rank; null for none.
+std::unique_ptr<offload::SliceStore> open_store(const TrainOptions& options, core::Bytes bytes,
                                                 int world_rank);
 
 // Of all flat parameters that the update of a unit changes; nothing where nothing of them sleeps.
