@@ -151,7 +151,9 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
 void RankState::open_tiers(const TrainOptions& options) {
   zero::SleepPlan sleep(layout, {zero::Role::kMoment, zero::Role::kMaster});
   const std::string problem = comm::first_problem(
-      world, comm::attempt([&] { store = open_store(options, sleep.total(), world.rank()); }));
+      world, comm::attempt([&] {
+        store = open_store(options, options.offload.optimizer_paths, sleep.total(), world.rank());
+      }));
   FM_MACHINE_CHECK(problem.empty(), core::ExitCode::kStorageFailed, problem);
   if (store == nullptr) return;
   sleeping =

@@ -18,13 +18,13 @@ void for_sleeping(RankState& state, int unit, const Body& body) {
 
 }  // namespace
 
-std::unique_ptr<offload::SliceStore> open_store(const TrainOptions& options, core::Bytes bytes,
-                                                int world_rank) {
+std::unique_ptr<offload::SliceStore> open_store(const TrainOptions& options,
+                                                const std::vector<std::string>& drives,
+                                                core::Bytes bytes, int world_rank) {
   if (bytes.count() == 0) return nullptr;
   const offload::DiskOptions& disk = options.offload.disk;
   if (disk.method == offload::DiskOptions::Method::kMemory) return offload::in_host_memory(bytes);
-  const std::vector<std::string>& folders = options.offload.optimizer_paths;
-  return offload::open_disk({.folders = {folders.begin(), folders.end()},
+  return offload::open_disk({.folders = {drives.begin(), drives.end()},
                              .world_rank = world_rank,
                              .run = std::filesystem::path(options.output_dir).filename().string()},
                             disk, bytes);
