@@ -74,6 +74,7 @@ const Limits kLimits = {
             {"model/attention", {"model/families"}},
             {"model/units", {"model/families", "model/attention"}},
             {"offload", {"core", "pipeline"}},
+            {"offload/disk", {}},
             {"zero", {"core", "kernels", "comm", "optim", "pipeline", "offload"}},
             {"checkpoint", {"core", "comm"}},
             {"engine", kBelowEngine},
@@ -147,7 +148,7 @@ const Limits kLimits = {
                         "kernels/pointwise/rope.h", "kernels/pointwise/split_norm.h",
                         "kernels/pointwise/sums.h", "kernels/pointwise/swiglu.h"},
     .library_prefixes = {"nlohmann/", "spdlog/", "fmt/", "ATen/", "torch/", "c10/", "dnnl", "mpi.h",
-                         "cublasLt", "cuda_", "nccl"},
+                         "cublasLt", "cuda_", "nccl", "liburing"},
     .stand_for_libraries = {"comm/nccl/nccl_library.h", "comm/wire/late_mpi.h",
                             "device/cuda/cuda_call.h", "device/cuda/cuda_queue.h",
                             "kernels/cuda/launch.h"},
@@ -193,6 +194,13 @@ const std::map<std::string, std::string> kBehindAnotherHeader = {
     {"kernels/variants/dispatch_products.cc", "kernels/variants/dispatch.h"},
     {"device/fake/fake_products.cc", "device/fake/fake_kernels.h"},
     {"device/fake/no_products.cc", "device/fake/fake_kernels.h"},
+    // What a store on drives is, behind the store that others see; two ways to talk to the system.
+    {"offload/disk/disk_problems.cc", "offload/disk_store.h"},
+    {"offload/disk/measure_rates.cc", "offload/disk_store.h"},
+    {"offload/disk/open_disk.cc", "offload/disk_store.h"},
+    {"offload/disk/no_uring.cc", "offload/disk/disk_engine.h"},
+    {"offload/disk/thread_engine.cc", "offload/disk/disk_engine.h"},
+    {"offload/disk/uring_engine.cc", "offload/disk/disk_engine.h"},
     // More than 600 lines together.
     {"model/units/block_backward.cc", "model/units/block.h"},
     // A table of its own: the schedules of Hugging Face's Trainer.
