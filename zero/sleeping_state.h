@@ -16,7 +16,7 @@ namespace fm::zero {
 struct RingArray {
   Role role = Role::kMoment;
   int moment = 0;
-  std::vector<std::span<std::byte>> places;
+  std::vector<std::span<std::byte>> places = {};
 };
 
 // A flat parameter is asleep; arriving from fetch() on; awake from wake() on; and leaving from
