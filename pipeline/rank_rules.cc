@@ -7,7 +7,10 @@ namespace fm::pipeline {
 using core::concat;
 
 RankRules::RankRules(const ProgramRules& rules, int pipe_rank)
-    : rules_(rules), units_(rules.units), rank_(pipe_rank) {}
+    : rules_(rules),
+      units_(rules.units),
+      rank_(pipe_rank),
+      ring_(static_cast<std::size_t>(rules.gradients.places), -1) {}
 
 // Null: nothing to check besides operands and weights.
 RankRules::Rule RankRules::rule_of(Op op) {
@@ -31,6 +34,7 @@ RankRules::Rule RankRules::rule_of(Op op) {
       {Op::kBackwardWeight, &RankRules::backward_weight},
       {Op::kRecompute, &RankRules::recompute},
       {Op::kReduce, &RankRules::reduce},
+      {Op::kRest, &RankRules::rest},
       {Op::kReduceTied, &RankRules::reduce_tied},
       {Op::kNorm, &RankRules::norm},
       {Op::kNormPart, &RankRules::norm_part},
@@ -84,6 +88,7 @@ std::string RankRules::check_weights(const Instruction& instruction) {
     return updated_.contains(unit) ? concat("owners are changing unit ", unit) : "";
   }
   if (!gathered_.contains(unit)) return concat("weights of unit ", unit, " are not gathered");
+  if (updated_.contains(unit)) return concat("unit ", unit, " is updated already");
   unused_.erase(unit);
   return "";
 }
@@ -248,7 +253,25 @@ std::string RankRules::release(const Instruction& instruction) {
   return "";
 }
 
+std::string RankRules::take_ring_place(int unit) {
+  if (!has_place_in_ring(rules_.gradients, units_, unit)) return "";
+  if (rested_.contains(unit)) return concat("the gradient of unit ", unit, " rests already");
+  int& here = ring_[static_cast<std::size_t>(units_.index_on_rank(unit)) % ring_.size()];
+  if (here >= 0 && here != unit) {
+    return concat("its place still holds the gradient of unit ", here);
+  }
+  here = unit;
+  return "";
+}
+
+void RankRules::leave_ring_place(int unit) {
+  if (!has_place_in_ring(rules_.gradients, units_, unit)) return;
+  ring_[static_cast<std::size_t>(units_.index_on_rank(unit)) % ring_.size()] = -1;
+}
+
 std::string RankRules::take_gradient_slot(int micro, int unit) {
+  std::string reason = take_ring_place(unit);
+  if (!reason.empty()) return reason;
   if (!rules_.plan.reduce_every_micro) {
     return reduced_.contains({-1, unit}) ? concat("unit ", unit, " is reduced already") : "";
   }
@@ -297,6 +320,14 @@ bool RankRules::reduced(int unit) const {
   return reduced_.contains({rules_.plan.reduce_every_micro ? rules_.micros - 1 : -1, unit});
 }
 
+std::string RankRules::rest(const Instruction& instruction) {
+  if (!rests(rules_.gradients, units_, instruction.unit)) return "its gradient stays in memory";
+  if (!reduced(instruction.unit)) return "its gradient is not reduced";
+  if (!rested_.insert(instruction.unit).second) return "it rests already";
+  leave_ring_place(instruction.unit);
+  return "";
+}
+
 std::string RankRules::reduce_tied(const Instruction& /*at*/) {
   if (!units_.has_tied_end(rank_)) return "this pipe rank holds no end of a tied matrix";
   if (tied_) return "the tied gradient is reduced already";
@@ -309,7 +340,13 @@ std::string RankRules::reduce_tied(const Instruction& /*at*/) {
 }
 
 std::string RankRules::update(const Instruction& instruction) {
-  if (!normed_) return "the clipping factor needs the norm";
+  const bool early = updates_early(rules_.gradients, units_, instruction.unit);
+  if (!normed_ && !early) return "the clipping factor needs the norm";
+  if (!reduced(instruction.unit)) return "its gradient is not reduced";
+  if (rests(rules_.gradients, units_, instruction.unit) && !rested_.contains(instruction.unit)) {
+    return "its gradient does not rest";
+  }
+  leave_ring_place(instruction.unit);
   if (!updated_.insert(instruction.unit).second)
     return concat("unit ", instruction.unit, " is updated already");
   return "";

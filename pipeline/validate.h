@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/shard_plan.h"
+#include "pipeline/gradient_ring.h"
 #include "pipeline/instruction.h"
 #include "pipeline/placement.h"
 
@@ -18,6 +19,7 @@ struct ProgramRules {
   core::ShardPlan plan;
   bool recompute = false;
   bool validates = false;  // a step validates the update of the previous one
+  GradientRing gradients = {};
 };
 
 struct Refusal {

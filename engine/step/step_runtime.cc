@@ -113,6 +113,7 @@ void StepRuntime::run(const pipeline::Instruction& at) {
     case Op::kPublish: return publish(at.unit);
     case Op::kReport: return report();
     case Op::kBackward:
+    case Op::kRest:
     case Op::kFetch:
     case Op::kStore: break;
   }
