@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/check.h"
+#include "engine/plan/default_schedule.h"
 #include "engine/plan/tiers_of_run.h"
 
 namespace fm::engine {
@@ -153,9 +154,10 @@ double RunPlan::flops_per_step() const {
   return all * forwards_per_step();
 }
 
-RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
+RunPlan make_run_plan(const TrainOptions& asked, const model::Model& model,
                       const WorldShape& world) {
-  FM_CHECK(!options.auto_schedule, "the schedule is chosen before its plan is made");
+  FM_CHECK(!asked.auto_schedule, "the schedule is chosen before its plan is made");
+  const TrainOptions options = with_default_schedule(asked, model, make_mesh(asked, world.ranks));
   const RunShape run = shape_run(options, model, world);
   PlacedUnits placed = place_units(options, model, run);
   RunSchedule schedule = schedule_run(options, model, run, placed);
