@@ -54,6 +54,8 @@ struct FlatParam {
   int alias = -1;   // flat parameter whose weights and moments serve this one (same pipe rank)
   int frozen = -1;  // flat parameter of the frozen parameters of the same unit
   int writers = 1;  // units that add to its gradient before it is reduced
+  bool sleeps =
+      false;  // its parameters, where those of the layout do and it is not among the first
   const core::ParamTable* table = nullptr;
   core::ShardMap map = {};
   Range owned = {};  // this rank's slice

@@ -1,6 +1,7 @@
 #include "zero/param_store.h"
 
 #include <cstdint>
+#include <utility>
 
 #include "core/check.h"
 #include "kernels/pointwise/moves.h"
@@ -20,7 +21,7 @@ bool is_aligned(const void* array, core::DType element) {
 }  // namespace
 
 ParamStore::ParamStore(const Layout& layout, const core::RankMemory& memory, comm::Communicator& dp,
-                       const GatherRanks& gathers)
+                       const GatherRanks& gathers, offload::SliceStore* store)
     : layout_(layout),
       dp_(dp),
       across_(gathers.across == nullptr ? dp : *gathers.across),
@@ -32,12 +33,23 @@ ParamStore::ParamStore(const Layout& layout, const core::RankMemory& memory, com
   check_ranks(layout, across_);
   FM_CHECK(secondary_.empty() || near_->size() == layout.plan.secondary, "a second copy of ",
            layout.plan.secondary, " ranks");
+  if (!layout.sleeps(Role::kParams)) return;
+  FM_CHECK(store != nullptr, "parameters that sleep need a store");
+  std::vector<SleepingParams::Place> ring;
+  for (std::size_t at = layout.flat_params.size(); at < buffers_.size(); ++at) {
+    ring.push_back(buffers_[at].span());
+  }
+  asleep_.emplace(layout, *store, std::move(ring));
 }
 
 bool ParamStore::shared() const { return layout_.plan.params == Home::kOncePerHost; }
 
 void* ParamStore::buffer(int flat_param) {
-  return buffers_[static_cast<std::size_t>(layout_.home_of(flat_param))].data();
+  const int home = layout_.home_of(flat_param);
+  if (!layout_.at(home).sleeps) return buffers_[static_cast<std::size_t>(home)].data();
+  layout_.check_trained(home);  // others are never awake
+  const int place = layout_.count() + layout_.ring_place(home);
+  return buffers_[static_cast<std::size_t>(place)].data();
 }
 
 void* ParamStore::whole(int flat_param) {
@@ -66,6 +78,9 @@ comm::Pending ParamStore::gather(int flat_param, void* slot) {
   if (kept_[home]) {
     const core::Elements part(map.padded().count() / near_->size());
     return near_->all_gather({secondary_[home].data(), part, layout_.element}, whole);
+  }
+  if (layout_.at(layout_.home_of(flat_param)).sleeps) {
+    return asleep_->gather(layout_.home_of(flat_param), whole, across_);
   }
   return across_.all_gather({slice(flat_param), map.slice(), layout_.element}, whole);
 }

@@ -54,6 +54,8 @@ zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& 
     tables.push_back(&model.table(unit));
     frozen.push_back(model.frozen_table(unit));
   }
+  core::Tiers tiers;
+  if (run.params_sleep) tiers.params = core::Tier::kNvme;
   return {.rules = {.plan = run.sharding,
                     .order = options.sum_order,
                     .element = model.element,
@@ -65,6 +67,9 @@ zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& 
                     .gradient_travel = run.between.gradients,
                     .weight_travel = run.between.weights,
                     .gradient_slots = run.overlap && run.sharding.reduce_every_micro ? 2 : 1,
+                    .tiers = tiers,
+                    .awake = options.offload.optimizer_buffers,
+                    .params_in_memory = core::Elements(options.offload.params_in_host),
                     .undoes = rules.validates,
                     .keeps_gradients = rule.by_matrix != nullptr || rule.by_tensor != nullptr},
           .units = rules.units,

@@ -31,9 +31,15 @@ void publish_masters(RankState& state) {
   if (!state.layout.has_master()) return;
   for (int flat_param = 0; flat_param < state.layout.trained; ++flat_param) {
     if (state.layout.at(flat_param).alias >= 0) continue;
+    zero::SleepingParams* const asleep = state.params.asleep();
+    if (asleep != nullptr) asleep->fetch(flat_param);
     state.optimizer.round_master(state.work, flat_param, state.params);
+    if (asleep != nullptr) asleep->store(flat_param);
     if (state.layout.plan.publishes()) state.params.publish(flat_param).wait(state.work);
   }
+  if (state.params.asleep() == nullptr) return;
+  state.params.asleep()->settle();
+  state.params.asleep()->accept();
 }
 
 void fill_from_folder(const std::filesystem::path& path, const model::OpenedModel& opened,

@@ -92,6 +92,17 @@ std::vector<int> near_group(const RunPlan& plan, int world_rank) {
   return members;
 }
 
+std::unique_ptr<offload::SliceStore> open_params_tier(const zero::Layout& layout) {
+  if (!layout.sleeps(zero::Role::kParams)) return nullptr;
+  return offload::in_host_memory(zero::SleepPlan(layout, {zero::Role::kParams}).total());
+}
+
+// What a disk reads into whole pages.
+core::RankMemory slot_memory(const zero::Layout& layout, const core::RankMemory& memory) {
+  const bool pages = layout.sleeps(zero::Role::kParams) && memory.source.of_host();
+  return pages ? core::RankMemory(memory.ledger, core::heap_pages()) : memory;
+}
+
 }  // namespace
 
 RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
@@ -124,7 +135,8 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
           Groups{world, ledger, on}.of_words(plan.mesh.model_group(world.rank()), "tensor words")},
       pools(plan.pools(at.pipe_rank)),
       layout(plan.layout(at.pipe_rank, plan.mesh.shard_of(at))),
-      params(layout, memory, *dp, {dp_weights.get(), dp_near.get()}),
+      params_tier(open_params_tier(layout)),
+      params(layout, memory, *dp, {dp_weights.get(), dp_near.get()}, params_tier.get()),
       grads(layout, memory, dp_gradients == nullptr ? *dp : *dp_gradients, plan.overlap),
       optimizer(layout, memory, options.optimizer, {dp.get(), {&words.data, &words.tensor}}),
       tied(layout, memory, *pipe),
@@ -132,7 +144,7 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       work{.arena = {},
            .threads = plan.threads,
            .queue = device == nullptr ? nullptr : &device->compute()},
-      gather_slots(memory, core::Account::kSlots,
+      gather_slots(slot_memory(layout, memory), core::Account::kSlots,
                    {core::bytes_of(layout.gather_slot, model.element), pools.gather_slots},
                    work.queue),
       hidden({ledger, pipe->memory()}, core::Account::kActivations,
@@ -141,6 +153,7 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       parked(memory, core::Account::kActivations, {pools.parked, pools.peaks.parked}, work.queue),
       scratch(ledger, core::Account::kScratch, pools.arena, memory.source) {
   work.arena = core::Arena(scratch.span(), work.queue);
+  if (params_tier != nullptr) params_tier->will_use(gather_slots.memory());
 }
 
 data::BatchStream::Layout stream_layout(const RankState& state, const TrainOptions& options) {

@@ -14,6 +14,7 @@
 #include "engine/plan/run_plan.h"
 #include "engine/step/buffer_pool.h"
 #include "engine/step/rank_device.h"
+#include "offload/slice_store.h"
 #include "text/data/batch_stream.h"
 #include "zero/global_norm.h"
 #include "zero/grad_store.h"
@@ -51,6 +52,7 @@ struct RankState {
   } words;
   pipeline::PoolSizes pools;
   zero::Layout layout;
+  std::unique_ptr<offload::SliceStore> params_tier;  // where parameters sleep; null: nowhere
   zero::ParamStore params;
   zero::GradStore grads;
   zero::OptimizerShard optimizer;

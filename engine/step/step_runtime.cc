@@ -122,6 +122,10 @@ void StepRuntime::run(const pipeline::Instruction& at) {
 void StepRuntime::end_of_program() {
   exchange_.settle();
   if (copies_) copies_->settle();
+  if (state_.params.asleep() != nullptr) {
+    state_.params.asleep()->settle();
+    state_.params.asleep()->accept();
+  }
   FM_CHECK(inputs_.empty() && gradients_.empty() && kept_.empty() && parked_.empty() &&
                gathered_.empty(),
            "a step left buffers behind");
@@ -481,7 +485,13 @@ void StepRuntime::update(int unit) {
     if (request_.speculative && state_.layout.undoes) {
       state_.optimizer.set_aside(state_.work, flat_param, state_.params, state_.grads);
     }
+    zero::SleepingParams* const asleep = state_.params.asleep();
+    if (asleep != nullptr) {
+      asleep->fetch(flat_param);
+      asleep->wait(flat_param);
+    }
     state_.optimizer.update(state_.work, flat_param, request_.scalars, state_.params, state_.grads);
+    if (asleep != nullptr) asleep->store(flat_param);
   }
 }
 

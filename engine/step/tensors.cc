@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/files/durable_file.h"
 #include "core/files/output_file.h"
+#include "offload/stored_numbers.h"
 
 namespace fm::engine {
 namespace {
@@ -53,13 +54,10 @@ std::shared_ptr<core::TensorSource> numbers_in(const RankState& state, void* dat
 }
 
 std::vector<core::TensorSlice> weight_slices(RankState& state, int flat_param, Part part) {
-  const zero::Layout& layout = state.layout;
-  const bool master = layout.has_master(flat_param);
-  const zero::FlatParam& at = layout.at(flat_param);
-  const Run run = run_of(at, master ? at.optimizer : at.params, part);
-  const auto kept = master ? numbers_in(state, state.optimizer.master(flat_param), DType::kF32)
-                           : numbers_in(state, state.params.kept(flat_param), layout.element);
-  return core::cut_slices(*at.table, run.first, run.count, kept, run.at, repeats_of(part));
+  const zero::FlatParam& at = state.layout.at(flat_param);
+  const Run run = run_of(at, state.layout.has_master(flat_param) ? at.optimizer : at.params, part);
+  return offload::in_parts(core::cut_slices(
+      *at.table, run.first, run.count, weights_of(state, flat_param), run.at, repeats_of(part)));
 }
 
 // File index of a flat parameter: the tied end is stored with the embedding.
@@ -105,6 +103,16 @@ void append(std::vector<FileSlice>& out, const std::string& file,
 }
 
 }  // namespace
+
+std::shared_ptr<core::TensorSource> weights_of(RankState& state, int flat_param) {
+  const zero::Layout& layout = state.layout;
+  if (layout.has_master(flat_param)) {
+    return numbers_in(state, state.optimizer.master(flat_param), DType::kF32);
+  }
+  const int home = layout.home_of(flat_param);
+  if (layout.at(home).sleeps) return state.params.asleep()->numbers(home);
+  return numbers_in(state, state.params.kept(flat_param), layout.element);
+}
 
 std::vector<core::TensorSlice> param_slices(RankState& state, Part part) {
   std::vector<core::TensorSlice> out;
