@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "kernels/pointwise/moves.h"
+#include "zero/gather_from.h"
 
 namespace fm::zero {
 
@@ -28,18 +29,20 @@ ParamStore::ParamStore(const Layout& layout, const core::RankMemory& memory, com
       near_(gathers.near),
       buffers_(reserve(layout, Role::kParams, memory, &dp)),
       secondary_(reserve(layout, Role::kSecondary, memory, gathers.near)),
-      kept_(layout.flat_params.size(), false) {
+      kept_(layout.flat_params.size(), false),
+      store_(store) {
   check_ranks(layout, dp);
   check_ranks(layout, across_);
   FM_CHECK(secondary_.empty() || near_->size() == layout.plan.secondary, "a second copy of ",
            layout.plan.secondary, " ranks");
   if (!layout.sleeps(Role::kParams)) return;
   FM_CHECK(store != nullptr, "parameters that sleep need a store");
-  std::vector<SleepingParams::Place> ring;
+  // In fp32 the update goes on from what was there, elsewhere it rounds the masters.
+  RingArray ring{.role = Role::kParams, .places = {}, .reads = !layout.has_master()};
   for (std::size_t at = layout.flat_params.size(); at < buffers_.size(); ++at) {
-    ring.push_back(buffers_[at].span());
+    ring.places.push_back(buffers_[at].span());
   }
-  asleep_.emplace(layout, *store, std::move(ring));
+  asleep_.emplace(layout, SleepPlan(layout, {Role::kParams}), *store, std::vector{ring});
 }
 
 bool ParamStore::shared() const { return layout_.plan.params == Home::kOncePerHost; }
@@ -80,7 +83,8 @@ comm::Pending ParamStore::gather(int flat_param, void* slot) {
     return near_->all_gather({secondary_[home].data(), part, layout_.element}, whole);
   }
   if (layout_.at(layout_.home_of(flat_param)).sleeps) {
-    return asleep_->gather(layout_.home_of(flat_param), whole, across_);
+    const core::Bytes at = asleep_->newest(Role::kParams, layout_.home_of(flat_param));
+    return gather_from(*store_, at, whole, across_);
   }
   return across_.all_gather({slice(flat_param), map.slice(), layout_.element}, whole);
 }

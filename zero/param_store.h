@@ -9,7 +9,7 @@
 #include "core/work.h"
 #include "offload/slice_store.h"
 #include "zero/reserve.h"
-#include "zero/sleeping_params.h"
+#include "zero/sleeping_state.h"
 
 namespace fm::zero {
 
@@ -20,7 +20,7 @@ struct GatherRanks {
 };
 
 // Numbers are of the layout's element type. Slices that sleep are read by gather(), and are in
-// memory in a place of a ring between fetch() and the end of store().
+// a place of a ring while they are updated.
 //
 // Invariant: after a publish (or always, where the plan has none) every rank's view of a flat
 //            parameter is the same; gaps and padding are zero.
@@ -53,7 +53,7 @@ class ParamStore {
   comm::Pending publish(int flat_param);
 
   // Slices that sleep; null: none does.
-  SleepingParams* asleep() { return asleep_ ? &*asleep_ : nullptr; }
+  SleepingState* asleep() { return asleep_ ? &*asleep_ : nullptr; }
 
  private:
   bool shared() const;
@@ -66,7 +66,8 @@ class ParamStore {
   std::vector<core::Buffer> buffers_;
   std::vector<core::Buffer> secondary_;
   std::vector<bool> kept_;  // by home
-  std::optional<SleepingParams> asleep_;
+  offload::SliceStore* store_;
+  std::optional<SleepingState> asleep_;
 };
 
 }  // namespace fm::zero

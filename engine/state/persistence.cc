@@ -31,10 +31,14 @@ void publish_masters(RankState& state) {
   if (!state.layout.has_master()) return;
   for (int flat_param = 0; flat_param < state.layout.trained; ++flat_param) {
     if (state.layout.at(flat_param).alias >= 0) continue;
-    zero::SleepingParams* const asleep = state.params.asleep();
-    if (asleep != nullptr) asleep->fetch(flat_param);
+    const zero::AwakeForAWhile awake(state.sleeping.get(), flat_param);
+    zero::SleepingState* const params = state.params.asleep();
+    if (params != nullptr) {
+      params->fetch(flat_param);
+      params->wake(flat_param);
+    }
     state.optimizer.round_master(state.work, flat_param, state.params);
-    if (asleep != nullptr) asleep->store(flat_param);
+    if (params != nullptr) params->store(flat_param);
     if (state.layout.plan.publishes()) state.params.publish(flat_param).wait(state.work);
   }
   if (state.params.asleep() == nullptr) return;

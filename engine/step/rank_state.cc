@@ -2,6 +2,7 @@
 
 #include "comm/staged/staged.h"
 #include "core/check.h"
+#include "engine/step/sleeping_units.h"
 
 namespace fm::engine {
 namespace {
@@ -92,11 +93,6 @@ std::vector<int> near_group(const RunPlan& plan, int world_rank) {
   return members;
 }
 
-std::unique_ptr<offload::SliceStore> open_params_tier(const zero::Layout& layout) {
-  if (!layout.sleeps(zero::Role::kParams)) return nullptr;
-  return offload::in_host_memory(zero::SleepPlan(layout, {zero::Role::kParams}).total());
-}
-
 // What a disk reads into whole pages.
 core::RankMemory slot_memory(const zero::Layout& layout, const core::RankMemory& memory) {
   const bool pages = layout.sleeps(zero::Role::kParams) && memory.source.of_host();
@@ -135,10 +131,12 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
           Groups{world, ledger, on}.of_words(plan.mesh.model_group(world.rank()), "tensor words")},
       pools(plan.pools(at.pipe_rank)),
       layout(plan.layout(at.pipe_rank, plan.mesh.shard_of(at))),
-      params_tier(open_params_tier(layout)),
-      params(layout, memory, *dp, {dp_weights.get(), dp_near.get()}, params_tier.get()),
+      params_store(open_store(
+          options.offload, zero::SleepPlan(layout, {zero::Role::kParams}).total(), world.rank())),
+      params(layout, memory, *dp, {dp_weights.get(), dp_near.get()}, params_store.get()),
       grads(layout, memory, dp_gradients == nullptr ? *dp : *dp_gradients, plan.overlap),
       optimizer(layout, memory, options.optimizer, {dp.get(), {&words.data, &words.tensor}}),
+      writes_behind(options.offload.writes_behind),
       tied(layout, memory, *pipe),
       norm(layout, words.data, words.pipe, norm_parts(plan, model), &words.tensor),
       work{.arena = {},
@@ -153,7 +151,12 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       parked(memory, core::Account::kActivations, {pools.parked, pools.peaks.parked}, work.queue),
       scratch(ledger, core::Account::kScratch, pools.arena, memory.source) {
   work.arena = core::Arena(scratch.span(), work.queue);
-  if (params_tier != nullptr) params_tier->will_use(gather_slots.memory());
+  if (params_store != nullptr) params_store->will_use(gather_slots.memory());
+  zero::SleepPlan sleep(layout, {zero::Role::kMoment, zero::Role::kMaster});
+  store = open_store(options.offload, sleep.total(), world.rank());
+  if (store == nullptr) return;
+  sleeping =
+      std::make_unique<zero::SleepingState>(layout, std::move(sleep), *store, optimizer.rings());
 }
 
 data::BatchStream::Layout stream_layout(const RankState& state, const TrainOptions& options) {

@@ -21,6 +21,7 @@
 #include "zero/optimizer_shard.h"
 #include "zero/param_store.h"
 #include "zero/reduce_tied.h"
+#include "zero/sleeping_state.h"
 
 namespace fm::engine {
 
@@ -52,10 +53,14 @@ struct RankState {
   } words;
   pipeline::PoolSizes pools;
   zero::Layout layout;
-  std::unique_ptr<offload::SliceStore> params_tier;  // where parameters sleep; null: nowhere
+  std::unique_ptr<offload::SliceStore> params_store;  // where parameters sleep; null: nowhere
   zero::ParamStore params;
   zero::GradStore grads;
   zero::OptimizerShard optimizer;
+  // What sleeps outside of memory; null: nothing does.
+  std::unique_ptr<offload::SliceStore> store;
+  std::unique_ptr<zero::SleepingState> sleeping;
+  bool writes_behind;  // while the step goes on
   zero::TiedReduction tied;
   zero::GlobalNorm norm;
   core::Work work;  // in scratch

@@ -30,6 +30,7 @@ TrainOptions asleep(TrainOptions options) {
   options.zero_stage = 3;
   options.offload.params = core::Tier::kNvme;
   options.offload.params_in_host = 0;
+  options.offload.disk.method = offload::DiskOptions::Method::kMemory;
   return options;
 }
 
@@ -120,7 +121,7 @@ TEST(ParamsTier, AnyPartOfThemMaySleepAndStayGathered) {
   }
   options.offload.params_in_host = 0;
   for (const int buffers : {2, 100}) {
-    options.offload.optimizer_buffers = buffers;
+    options.offload.param_buffers = buffers;
     options.regather = core::Regather::kPhase;
     const RunTrace trace = run_small(options, 2, kSteps);
     EXPECT_EQ(first_difference(reference(true, core::DType::kF32), trace), "") << buffers;
@@ -168,13 +169,13 @@ void expect_planned_memory(const TrainOptions& options, comm::Communicator& worl
     largest = std::max(largest, at.params.count);
   }
   EXPECT_EQ(forecast.params,
-            core::bytes_of(largest, options.element) * options.offload.optimizer_buffers);
+            core::bytes_of(largest, options.element) * options.offload.param_buffers);
 }
 
 TEST(ParamsTier, TheLedgerIsThePlanAndHoldsTheRingAlone) {
   for (const core::DType element : {core::DType::kF32, core::DType::kBF16}) {
     TrainOptions options = asleep(options_of(true, element));
-    options.offload.optimizer_buffers = 2;
+    options.offload.param_buffers = 2;
     std::mutex mutex;
     const auto run = [&](comm::Communicator& world) {
       expect_planned_memory(options, world, mutex);

@@ -1,10 +1,10 @@
+// Parameters that sleep (zero/param_store.h, zero/gather_from.h).
 // Element i of flat parameter f is 1000 f + i: a wrong slice shows where it came from.
-#include "zero/sleeping_params.h"
 
 #include <gtest/gtest.h>
 
 #include "comm/meet/world.h"
-#include "core/check.h"
+#include "core/element.h"
 #include "tests/pipeline/built_programs.h"
 #include "zero/param_store.h"
 
@@ -42,10 +42,10 @@ float value_of(int flat_param, std::int64_t element) {
   return static_cast<float>(1000 * flat_param + element);
 }
 
-void fill(const Layout& layout, SleepingParams& params) {
+void fill(const Layout& layout, SleepingState& params) {
   for (int flat_param = 0; flat_param < layout.count(); ++flat_param) {
     const FlatParam& at = layout.at(flat_param);
-    const auto numbers = params.numbers(flat_param);
+    const auto numbers = params.numbers(Role::kParams, flat_param);
     for (Elements first; first < at.owned.count; first += Elements(700)) {
       const Elements count = std::min(Elements(700), at.owned.count - first);
       float* const part = numbers->fetch(first, count);
@@ -108,24 +108,24 @@ TEST(SleepingParams, AnUpdateIsTheNewestWhenItsStepIsAccepted) {
   core::Ledger ledger;
   const auto alone = comm::make_solo();
   ParamStore params(made.layout, ledger, *alone, {}, store.get());
-  SleepingParams& asleep = *params.asleep();
+  SleepingState& asleep = *params.asleep();
   fill(made.layout, asleep);
   const auto first_of = [&](int flat_param) {
-    const auto numbers = asleep.numbers(flat_param);
+    const auto numbers = asleep.numbers(Role::kParams, flat_param);
     const float first = *numbers->fetch(Elements(0), Elements(1));
     numbers->drop(Elements(0), Elements(1), false);
     return first;
   };
   const auto add_one = [&](int flat_param) {
     asleep.fetch(flat_param);
-    asleep.wait(flat_param);
+    asleep.wake(flat_param);
     *static_cast<float*>(params.slice(flat_param)) += 1.0F;
     asleep.store(flat_param);
   };
   for (const int flat_param : {0, 1, 2}) add_one(flat_param);  // 0 and 2 take one place in turn
   asleep.settle();
   EXPECT_EQ(first_of(1), value_of(1, 0));
-  asleep.reject();
+  asleep.refuse();
   EXPECT_EQ(first_of(1), value_of(1, 0));
   for (const int flat_param : {0, 1, 2}) add_one(flat_param);
   asleep.settle();
