@@ -22,27 +22,29 @@ bool is_aligned(const void* array, core::DType element) {
 }  // namespace
 
 ParamStore::ParamStore(const Layout& layout, const core::RankMemory& memory, comm::Communicator& dp,
-                       const GatherRanks& gathers, offload::SliceStore* store)
+                       const GatherRanks& gathers)
     : layout_(layout),
       dp_(dp),
       across_(gathers.across == nullptr ? dp : *gathers.across),
       near_(gathers.near),
       buffers_(reserve(layout, Role::kParams, memory, &dp)),
       secondary_(reserve(layout, Role::kSecondary, memory, gathers.near)),
-      kept_(layout.flat_params.size(), false),
-      store_(store) {
+      kept_(layout.flat_params.size(), false) {
   check_ranks(layout, dp);
   check_ranks(layout, across_);
   FM_CHECK(secondary_.empty() || near_->size() == layout.plan.secondary, "a second copy of ",
            layout.plan.secondary, " ranks");
-  if (!layout.sleeps(Role::kParams)) return;
-  FM_CHECK(store != nullptr, "parameters that sleep need a store");
+}
+
+void ParamStore::sleep_in(offload::SliceStore& store) {
+  FM_CHECK(layout_.sleeps(Role::kParams), "no parameters of this layout sleep");
+  store_ = &store;
   // In fp32 the update goes on from what was there, elsewhere it rounds the masters.
-  RingArray ring{.role = Role::kParams, .places = {}, .reads = !layout.has_master()};
-  for (std::size_t at = layout.flat_params.size(); at < buffers_.size(); ++at) {
+  RingArray ring{.role = Role::kParams, .places = {}, .reads = !layout_.has_master()};
+  for (std::size_t at = layout_.flat_params.size(); at < buffers_.size(); ++at) {
     ring.places.push_back(buffers_[at].span());
   }
-  asleep_.emplace(layout, SleepPlan(layout, {Role::kParams}), *store, std::vector{ring});
+  asleep_.emplace(layout_, SleepPlan(layout_, {Role::kParams}), store, std::vector{ring});
 }
 
 bool ParamStore::shared() const { return layout_.plan.params == Home::kOncePerHost; }
@@ -83,6 +85,7 @@ comm::Pending ParamStore::gather(int flat_param, void* slot) {
     return near_->all_gather({secondary_[home].data(), part, layout_.element}, whole);
   }
   if (layout_.at(layout_.home_of(flat_param)).sleeps) {
+    FM_CHECK(asleep_, "flat parameter ", flat_param, " sleeps in a store, and none is open");
     const core::Bytes at = asleep_->newest(Role::kParams, layout_.home_of(flat_param));
     return gather_from(*store_, at, whole, across_);
   }

@@ -28,9 +28,10 @@ struct GatherRanks {
 // Lifetime:  layout, ledger and communicator outlive it.
 class ParamStore {
  public:
-  // `store`: where the layout's parameters sleep; null: nowhere.
   ParamStore(const Layout& layout, const core::RankMemory& memory, comm::Communicator& dp,
-             const GatherRanks& gathers = {}, offload::SliceStore* store = nullptr);
+             const GatherRanks& gathers = {});
+  // Where the layout's parameters sleep; before the first of them is asked for.
+  void sleep_in(offload::SliceStore& store);
 
   // The whole flat buffer [padded] when every rank holds or sees it; null otherwise (gather first).
   void* whole(int flat_param);
@@ -66,7 +67,7 @@ class ParamStore {
   std::vector<core::Buffer> buffers_;
   std::vector<core::Buffer> secondary_;
   std::vector<bool> kept_;  // by home
-  offload::SliceStore* store_;
+  offload::SliceStore* store_ = nullptr;
   std::optional<SleepingState> asleep_;
 };
 

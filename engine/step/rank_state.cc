@@ -1,5 +1,6 @@
 #include "engine/step/rank_state.h"
 
+#include "comm/agree.h"
 #include "comm/staged/staged.h"
 #include "core/check.h"
 #include "engine/step/sleeping_units.h"
@@ -131,9 +132,7 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
           Groups{world, ledger, on}.of_words(plan.mesh.model_group(world.rank()), "tensor words")},
       pools(plan.pools(at.pipe_rank)),
       layout(plan.layout(at.pipe_rank, plan.mesh.shard_of(at))),
-      params_store(open_store(
-          options.offload, zero::SleepPlan(layout, {zero::Role::kParams}).total(), world.rank())),
-      params(layout, memory, *dp, {dp_weights.get(), dp_near.get()}, params_store.get()),
+      params(layout, memory, *dp, {dp_weights.get(), dp_near.get()}),
       grads(layout, memory, dp_gradients == nullptr ? *dp : *dp_gradients, plan.overlap),
       optimizer(layout, memory, options.optimizer, {dp.get(), {&words.data, &words.tensor}}),
       writes_behind(options.offload.writes_behind),
@@ -151,9 +150,24 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       parked(memory, core::Account::kActivations, {pools.parked, pools.peaks.parked}, work.queue),
       scratch(ledger, core::Account::kScratch, pools.arena, memory.source) {
   work.arena = core::Arena(scratch.span(), work.queue);
-  if (params_store != nullptr) params_store->will_use(gather_slots.memory());
+  if (layout.tiers.has(core::Tier::kNvme)) open_tiers(options);
+}
+
+// All ranks end where the drive of one refuses.
+void RankState::open_tiers(const TrainOptions& options) {
   zero::SleepPlan sleep(layout, {zero::Role::kMoment, zero::Role::kMaster});
-  store = open_store(options.offload, sleep.total(), world.rank());
+  const core::Bytes params_asleep = zero::SleepPlan(layout, {zero::Role::kParams}).total();
+  const std::string problem = comm::first_problem(
+      world, comm::attempt([&] {
+        store = open_store(options, options.offload.optimizer_paths, sleep.total(), world.rank());
+        params_store =
+            open_store(options, options.offload.param_paths, params_asleep, world.rank());
+      }));
+  FM_MACHINE_CHECK(problem.empty(), core::ExitCode::kStorageFailed, problem);
+  if (params_store != nullptr) {
+    params.sleep_in(*params_store);
+    params_store->will_use(gather_slots.memory());
+  }
   if (store == nullptr) return;
   sleeping =
       std::make_unique<zero::SleepingState>(layout, std::move(sleep), *store, optimizer.rings());

@@ -62,7 +62,8 @@ TEST(SleepingParams, RanksGatherSlicesInTheOrderOfTheirWaits) {
     const Made made(2, dp.rank());
     const auto store = offload::in_host_memory(SleepPlan(made.layout, {Role::kParams}).total());
     core::Ledger ledger;
-    ParamStore params(made.layout, ledger, dp, {}, store.get());
+    ParamStore params(made.layout, ledger, dp);
+    params.sleep_in(*store);
     fill(made.layout, *params.asleep());
     std::vector<std::vector<float>> slots(3);
     std::vector<comm::Pending> pending;
@@ -88,7 +89,8 @@ TEST(SleepingParams, HalfAPageAtTheEndLeavesTheNextSliceAlone) {
     ASSERT_EQ(made.layout.at(1).map.slice().count(), 3 * 1024);
     const auto store = offload::in_host_memory(SleepPlan(made.layout, {Role::kParams}).total());
     core::Ledger ledger;
-    ParamStore params(made.layout, ledger, dp, {}, store.get());
+    ParamStore params(made.layout, ledger, dp);
+    params.sleep_in(*store);
     fill(made.layout, *params.asleep());
     const auto padded = static_cast<std::size_t>(made.layout.at(1).map.padded().count());
     std::vector<core::Bf16> slot(padded + 1024, core::to_bf16(-1.0F));
@@ -107,7 +109,8 @@ TEST(SleepingParams, AnUpdateIsTheNewestWhenItsStepIsAccepted) {
   const auto store = offload::in_host_memory(SleepPlan(made.layout, {Role::kParams}).total());
   core::Ledger ledger;
   const auto alone = comm::make_solo();
-  ParamStore params(made.layout, ledger, *alone, {}, store.get());
+  ParamStore params(made.layout, ledger, *alone);
+  params.sleep_in(*store);
   SleepingState& asleep = *params.asleep();
   fill(made.layout, asleep);
   const auto first_of = [&](int flat_param) {
