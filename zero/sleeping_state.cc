@@ -23,7 +23,9 @@ SleepingState::SleepingState(const Layout& layout, SleepPlan plan, offload::Slic
   for (const RingArray& array : arrays_) {
     FM_CHECK(array.places.size() == places_.size(), "a ring of ", places_.size(), " places has ",
              array.places.size(), " in one array");
-    for (const std::span<std::byte> memory : array.places) store_.will_use(memory);
+    for (const std::span<std::byte> memory : array.places) {
+      if (!memory.empty()) store_.will_use(memory);
+    }
   }
 }
 
@@ -58,7 +60,7 @@ void SleepingState::fetch(int flat_param) {
   place.flat_param = flat_param;
   place.at = At::kArriving;
   for (const RingArray& array : arrays_) {
-    if (!plan_.has(array.role, flat_param)) continue;
+    if (!array.reads || !plan_.has(array.role, flat_param)) continue;
     place.moves.push_back(
         store_.read(newest(array.role, flat_param, array.moment), memory_of(array, flat_param)));
   }

@@ -17,6 +17,7 @@ struct RingArray {
   Role role = Role::kMoment;
   int moment = 0;
   std::vector<std::span<std::byte>> places;
+  bool reads = true;  // false: the update writes all of it, whatever was there
 };
 
 // A flat parameter is asleep; arriving from fetch() on; awake from wake() on; and leaving from
@@ -28,7 +29,7 @@ struct RingArray {
 // Lifetime:  layout, store and the memory of the ring outlive it.
 class SleepingState {
  public:
-  // `arrays`: all that sleeps in this store, each of which the update reads and changes.
+  // `arrays`: all that sleeps in this store, each of which the update changes.
   SleepingState(const Layout& layout, SleepPlan plan, offload::SliceStore& store,
                 std::vector<RingArray> arrays);
 

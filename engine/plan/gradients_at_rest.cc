@@ -18,7 +18,7 @@ bool can_take_back(const TrainOptions& options, const RunShape& run) {
 pipeline::GradientRing gradient_ring_of(const TrainOptions& options, const RunShape& run,
                                         const pipeline::ProgramRules& rules,
                                         const std::vector<pipeline::Program>& programs) {
-  const RunTiers sleep = tiers_of_run(options);
+  const RunTiers sleep = tiers_of_run(options, run.params_sleep);
   if (sleep.tiers.moments != core::Tier::kNvme || rules.validates) return {};
   const bool fits = std::ranges::all_of(programs, [&](const pipeline::Program& program) {
     return pipeline::fits_ring(program, sleep.awake, rules.units);

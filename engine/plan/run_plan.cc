@@ -51,7 +51,7 @@ int first_rank_of(const core::Mesh& mesh, int pipe_rank) {
 zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& model,
                                const RunShape& run, const pipeline::ProgramRules& rules) {
   const optim::OptimizerRow& rule = *options.optimizer.rule;
-  RunTiers sleep = tiers_of_run(options);
+  RunTiers sleep = tiers_of_run(options, run.params_sleep);
   if (rules.gradients.rests) sleep.tiers.grads = core::Tier::kNvme;
   if (rules.gradients.updates_early) sleep.slots = 2;
   std::vector<const core::ParamTable*> tables, frozen;
@@ -74,6 +74,7 @@ zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& 
                     .awake = sleep.awake,
                     .gradients_in_ring = rules.gradients.places > 0,
                     .tier_slots = sleep.slots,
+                    .params_in_memory = core::Elements(options.offload.params_in_host),
                     .undoes = rules.validates,
                     .keeps_gradients = rule.by_matrix != nullptr || rule.by_tensor != nullptr},
           .units = rules.units,

@@ -131,7 +131,7 @@ pipeline::ProgramRules training_rules(const TrainOptions& options, const RunShap
           .plan = run.sharding,
           .recompute = options.recompute,
           .validates = options.post_validation && run.mesh.pipe > 1,
-          .awake = tiers_of_run(options).awake};
+          .awake = tiers_of_run(options, run.params_sleep).awake};
 }
 
 pipeline::ProgramRules evaluation_rules(const pipeline::ProgramRules& training) {

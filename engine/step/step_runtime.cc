@@ -541,7 +541,7 @@ void StepRuntime::wait_for_publication(int flat_param) {
 
 void StepRuntime::settle() {
   while (!publications_.empty()) wait_for_publication(publications_.begin()->first);
-  if (state_.sleeping != nullptr) state_.sleeping->settle();
+  settle_state(state_);
   ahead_.settle();
 }
 
