@@ -51,7 +51,7 @@ std::span<std::byte> SleepingState::memory_of(const RingArray& array, int flat_p
   return place.first(size);
 }
 
-void SleepingState::fetch(int flat_param) {
+void SleepingState::fetch(int flat_param, From from) {
   if (!sleeps(flat_param)) return;
   Place& place = place_of(flat_param);
   FM_CHECK(place.at == At::kAsleep || place.at == At::kLeaving, "flat parameter ", flat_param,
@@ -59,6 +59,7 @@ void SleepingState::fetch(int flat_param) {
   finish(place);
   place.flat_param = flat_param;
   place.at = At::kArriving;
+  if (from == From::kElsewhere) return;
   for (const RingArray& array : arrays_) {
     if (!array.reads || !plan_.has(array.role, flat_param)) continue;
     place.moves.push_back(

@@ -36,8 +36,9 @@ class SleepingState {
   // Whether anything of it sleeps; nothing is to be done for others.
   bool sleeps(int flat_param) const;
 
-  // Begins to read it into its place.
-  void fetch(int flat_param);
+  // Begins to read it into its place; or takes the place for who wakes it and writes it there.
+  enum class From : std::uint8_t { kStore, kElsewhere };
+  void fetch(int flat_param, From from = From::kStore);
   // It is there from here on.
   void wake(int flat_param);
   // Begins to write what is in its place: where there are two slots, beside the old value.

@@ -26,7 +26,14 @@ pipeline::GradientRing gradient_ring_of(const TrainOptions& options, const RunSh
   if (!fits) return {};
   const bool scaled = options.element == core::DType::kF16;
   const bool early = options.gradient_clipping == 0.0 && !scaled && can_take_back(options, run);
-  return {.places = sleep.awake, .rests = !early, .updates_early = early};
+  const bool wide = options.element == core::DType::kF32;  // elsewhere masters are read instead
+  const bool in_slots = std::ranges::all_of(programs, [&](const pipeline::Program& program) {
+    return pipeline::may_take_from_slots(program, rules.units);
+  });
+  return {.places = sleep.awake,
+          .rests = !early,
+          .updates_early = early,
+          .takes_from_slots = early && wide && in_slots};
 }
 
 }  // namespace fm::engine

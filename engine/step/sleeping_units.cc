@@ -51,8 +51,12 @@ void fetch_state(RankState& state, int unit) {
   if (state.resting != nullptr && state.model.trains(unit)) {
     state.resting->fetch(state.own_flat_param(unit));
   }
-  for_sleeping(state, unit,
-               [](zero::SleepingState& sleeping, int flat_param) { sleeping.fetch(flat_param); });
+  const bool in_slot =
+      pipeline::takes_from_slot(state.plan.rules.gradients, state.plan.units(), unit);
+  for_sleeping(state, unit, [&](zero::SleepingState& sleeping, int flat_param) {
+    using enum zero::SleepingState::From;
+    sleeping.fetch(flat_param, in_slot && &sleeping == state.params.asleep() ? kElsewhere : kStore);
+  });
 }
 
 void wake_state(RankState& state, int unit) {

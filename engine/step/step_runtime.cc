@@ -11,6 +11,7 @@
 #include "core/tree.h"
 #include "engine/step/sleeping_units.h"
 #include "kernels/pointwise/biases.h"
+#include "kernels/pointwise/moves.h"
 #include "kernels/pointwise/sums.h"
 
 namespace fm::engine {
@@ -499,6 +500,9 @@ void StepRuntime::update(int unit) {
   if (!changes(unit)) return;
   const TraceRange range(clock_, Phase::kOptimizer);
   wake_state(state_, unit);
+  if (pipeline::takes_from_slot(state_.plan.rules.gradients, units(), unit)) {
+    take_from_slot(state_.own_flat_param(unit), gathered_.at(unit).slot);
+  }
   state_.params.changed();
   for (const int flat_param : {state_.own_flat_param(unit), state_.tied_end(unit)}) {
     if (flat_param < 0) continue;
@@ -507,6 +511,14 @@ void StepRuntime::update(int unit) {
     }
     state_.optimizer.update(state_.work, flat_param, request_.scalars, state_.params, state_.grads);
   }
+}
+
+// What the update changes, out of the whole weights.
+void StepRuntime::take_from_slot(int flat_param, const void* slot) {
+  const zero::Range& owned = state_.layout.at(flat_param).owned;
+  kernels::copy(state_.work, owned.count.count(),
+                static_cast<const float*>(slot) + owned.first.count(),
+                static_cast<float*>(state_.params.slice(flat_param)));
 }
 
 void StepRuntime::fetch(int unit) {
