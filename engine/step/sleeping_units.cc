@@ -33,7 +33,9 @@ std::unique_ptr<offload::SliceStore> open_store(const TrainOptions& options,
 }
 
 void rest_gradient(RankState& state, int unit) {
-  if (state.resting != nullptr) state.resting->rest(state.own_flat_param(unit));
+  if (state.resting == nullptr) return;
+  state.resting->rest(state.own_flat_param(unit));
+  if (!state.writes_behind) state.resting->settle();
 }
 
 void claim_gradient(RankState& state, int unit) {
