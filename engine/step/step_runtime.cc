@@ -403,9 +403,10 @@ void StepRuntime::rest(int unit) {
 void StepRuntime::keep_for_norm(int unit) {
   const int own = state_.own_flat_param(unit);
   state_.grads.settle(state_.work, own);
+  if (state_.model.element == DType::kF16) {
+    state_.grads.keep_reaches(state_.work, own, core::kF16Overflow);  // as own_overflow asks
+  }
   state_.norm.keep(state_.work, state_.grads, own);
-  if (state_.model.element != DType::kF16) return;
-  state_.grads.keep_reaches(state_.work, own, core::kF16Overflow);  // as own_overflow asks
 }
 
 void StepRuntime::reduce_tied() {
