@@ -155,7 +155,7 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
 
 // All ranks end where the drive of one refuses.
 void RankState::open_tiers(const TrainOptions& options) {
-  zero::SleepPlan sleep(layout, {zero::Role::kMoment, zero::Role::kMaster});
+  zero::SleepPlan sleep(layout, {zero::Role::kMoment, zero::Role::kMaster, zero::Role::kGrads});
   const core::Bytes params_asleep = zero::SleepPlan(layout, {zero::Role::kParams}).total();
   const std::string problem = comm::first_problem(
       world, comm::attempt([&] {
@@ -169,6 +169,9 @@ void RankState::open_tiers(const TrainOptions& options) {
     params_store->will_use(gather_slots.memory());
   }
   if (store == nullptr) return;
+  if (layout.sleeps(zero::Role::kGrads)) {
+    resting = std::make_unique<zero::RestingGradients>(layout, sleep, *store, grads);
+  }
   sleeping =
       std::make_unique<zero::SleepingState>(layout, std::move(sleep), *store, optimizer.rings());
 }
