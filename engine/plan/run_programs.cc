@@ -74,8 +74,10 @@ Prefetch prefetch_of(const TrainOptions& options, const model::Model& model, con
   if (!run.overlap && !run.params_sleep) return out;
   const core::Elements largest = std::ranges::max(out.of_unit);
   out.window = core::Elements(options.prefetch_elements.value_or(largest.count()));
-  // A disk is read while the unit before computes.
-  if (run.params_sleep) out.window = std::max(out.window, largest);
+  if (!run.params_sleep) return out;
+  // A disk is read while the unit before computes, unless one buffer must do.
+  out.window = std::max(out.window, largest);
+  if (options.offload.param_buffers == 1) out.window = core::Elements(0);
   return out;
 }
 

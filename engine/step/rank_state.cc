@@ -94,10 +94,12 @@ std::vector<int> near_group(const RunPlan& plan, int world_rank) {
   return members;
 }
 
-// What a disk reads into whole pages.
-core::RankMemory slot_memory(const zero::Layout& layout, const core::RankMemory& memory) {
-  const bool pages = layout.sleeps(zero::Role::kParams) && memory.source.of_host();
-  return pages ? core::RankMemory(memory.ledger, core::heap_pages()) : memory;
+// A disk reads into whole pages, and the other ranks of the host read from there.
+core::RankMemory slot_memory(const zero::Layout& layout, const core::RankMemory& memory,
+                             comm::Communicator& dp) {
+  if (!layout.sleeps(zero::Role::kParams) || !memory.source.of_host()) return memory;
+  core::MemorySource& shared = dp.memory();
+  return {memory.ledger, &shared == &core::heap() ? core::heap_pages() : shared};
 }
 
 }  // namespace
@@ -141,7 +143,7 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       work{.arena = {},
            .threads = plan.threads,
            .queue = device == nullptr ? nullptr : &device->compute()},
-      gather_slots(slot_memory(layout, memory), core::Account::kSlots,
+      gather_slots(slot_memory(layout, memory, *dp), core::Account::kSlots,
                    {core::bytes_of(layout.gather_slot, model.element), pools.gather_slots},
                    work.queue),
       hidden({ledger, pipe->memory()}, core::Account::kActivations,

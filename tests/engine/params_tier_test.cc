@@ -58,6 +58,8 @@ void expect_equal(const Cell& cell, TrainOptions options, const RunTrace& expect
     if (recompute && !shared_memory) continue;
     SCOPED_TRACE(shared_memory ? "shared memory" : "messages");
     options.shared_memory = shared_memory;
+    const bool alone = shared_memory && !recompute;  // or with the optimizer's state
+    options.offload.optimizer = alone ? core::Tier::kDevice : core::Tier::kNvme;
     const RunTrace trace = run_small(options, dp_size, kSteps);
     ASSERT_EQ(trace.losses.size(), static_cast<std::size_t>(kSteps));
     EXPECT_EQ(first_difference(expected, trace), "");
@@ -169,13 +171,15 @@ void expect_planned_memory(const TrainOptions& options, comm::Communicator& worl
     largest = std::max(largest, at.params.count);
   }
   EXPECT_EQ(forecast.params,
-            core::bytes_of(largest, options.element) * options.offload.param_buffers);
+            core::round_up(core::bytes_of(largest, options.element), offload::kPage) *
+                options.offload.optimizer_buffers);
 }
 
 TEST(ParamsTier, TheLedgerIsThePlanAndHoldsTheRingAlone) {
   for (const core::DType element : {core::DType::kF32, core::DType::kBF16}) {
     TrainOptions options = asleep(options_of(true, element));
-    options.offload.param_buffers = 2;
+    options.offload.optimizer = core::Tier::kNvme;
+    options.offload.optimizer_buffers = 2;
     std::mutex mutex;
     const auto run = [&](comm::Communicator& world) {
       expect_planned_memory(options, world, mutex);
