@@ -202,18 +202,37 @@ class Builder {
       for (int level = 0; level < out_.counter_levels; ++level) {
         reserve(Role::kCounter, Account::kScratch, flat_param.grads.count, Where::kPrivate);
       }
-      for (int moment = 0; moment < input_.rules.moments; ++moment) {
-        reserve(Role::kMoment, Account::kOptimizer, flat_param.optimizer.count, Where::kPrivate);
-      }
-      if (!out_.has_master()) continue;
-      reserve(Role::kMaster, Account::kOptimizer, flat_param.optimizer.count, Where::kPrivate);
+      if (!out_.sleeps(Role::kMoment)) reserve_state(Role::kMoment, flat_param.optimizer.count);
+      if (!out_.sleeps(Role::kMaster)) reserve_state(Role::kMaster, flat_param.optimizer.count);
     }
+    reserve_rings();
     out_.undoes = out_.undoes && pipe_rank_ + 1 < input_.units.pipe_ranks();
     if (!out_.undoes) return;
     const int values = 1 + out_.moments + (out_.keeps_gradients ? 1 : 0);
     for (const FlatParam& flat_param : trained()) {
       reserve(Role::kBefore, Account::kOptimizer, flat_param.optimizer.count * values,
               Where::kPrivate);
+    }
+  }
+
+  // Of one flat parameter, or of one place in the ring.
+  void reserve_state(Role role, Elements count) {
+    const bool master = role == Role::kMaster;
+    for (int each = 0; each < (master ? (out_.has_master() ? 1 : 0) : out_.moments); ++each) {
+      reserve(role, Account::kOptimizer, count, Reservation::Where::kPrivate);
+      out_.reservations.back().in_ring = out_.sleeps(role);
+    }
+  }
+  // Places are alike, because flat parameters take them in turn.
+  void reserve_rings() {
+    Elements largest;
+    for (const FlatParam& flat_param : trained()) {
+      largest = std::max(largest, flat_param.optimizer.count);
+    }
+    for (const Role role : {Role::kMoment, Role::kMaster}) {
+      for (int place = 0; out_.sleeps(role) && place < out_.ring_places(); ++place) {
+        reserve_state(role, largest);
+      }
     }
   }
 
@@ -282,6 +301,13 @@ Bytes Layout::charged(Account account) const {
     if (at.account == account) out += core::bytes_of(at.share, at.element);
   }
   return out;
+}
+
+core::Tier Layout::tier_of(Role role) const {
+  if (role == Role::kMoment) return tiers.moments;
+  if (role == Role::kMaster) return tiers.masters;
+  if (role == Role::kGrads) return tiers.grads;
+  return role == Role::kParams ? tiers.params : core::Tier::kDevice;
 }
 
 std::vector<int> Layout::read_by(int unit) const {
