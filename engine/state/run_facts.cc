@@ -75,19 +75,6 @@ std::string ahead_words(const TrainOptions& options, const RunPlan* plan) {
 
 const char* word_of(core::Tier tier) { return enum_name(tier, {"none", "cpu", "nvme"}); }
 
-// "optimizer on NVMe (/nvme0/fm), parameters on NVMe (/nvme1/fm)"; "" where nothing sleeps.
-std::string offload_words(const TrainOptions& options) {
-  const OffloadOptions& offload = options.offload;
-  const auto words = [&](const char* role, core::Tier tier, const std::vector<std::string>& paths) {
-    if (tier == core::Tier::kNvme) return concat(role, " on NVMe (", core::join(paths, ", "), ")");
-    const bool beside = tier == core::Tier::kHost && options.device.kind != DeviceKind::kCpu;
-    return beside ? concat(role, " in host memory") : std::string();
-  };
-  const std::string optimizer = words("optimizer", offload.optimizer, offload.optimizer_paths);
-  const std::string params = words("parameters", offload.params, offload.param_paths);
-  return concat(optimizer, optimizer.empty() || params.empty() ? "" : ", ", params);
-}
-
 std::string batch_words(const RunPlan* plan) {
   if (plan == nullptr) return "";
   return concat(dealt_text(plan->batch, plan->mesh.data), "; ", plan->tokens_per_step(),
@@ -347,6 +334,18 @@ std::string banner_lines(const std::vector<Fact>& facts) {
     out += head + words + "\n";
   }
   return out;
+}
+
+std::string offload_words(const TrainOptions& options) {
+  const OffloadOptions& offload = options.offload;
+  const auto words = [&](const char* role, core::Tier tier, const std::vector<std::string>& paths) {
+    if (tier == core::Tier::kNvme) return concat(role, " on NVMe (", core::join(paths, ", "), ")");
+    const bool beside = tier == core::Tier::kHost && options.device.kind != DeviceKind::kCpu;
+    return beside ? concat(role, " in host memory") : std::string();
+  };
+  const std::string optimizer = words("optimizer", offload.optimizer, offload.optimizer_paths);
+  const std::string params = words("parameters", offload.params, offload.param_paths);
+  return concat(optimizer, optimizer.empty() || params.empty() ? "" : ", ", params);
 }
 
 double decayed_of(const model::OpenedModel& opened) {

@@ -66,6 +66,8 @@ double decayed_of(const model::OpenedModel& opened);
 
 // "AdamW (decoupled decay), lr 0.0003, ...", and how many parameters decay where not all do.
 std::string optimizer_text(const TrainOptions& options, const model::OpenedModel& opened);
+// "optimizer on NVMe (/nvme0/fm), parameters in host memory"; "" where nothing sleeps.
+std::string offload_words(const TrainOptions& options);
 // "fp32", or "bf16 compute (fp32 master weights and gradients)", so for fp16
 std::string precision_text(const TrainOptions& options);
 
