@@ -16,10 +16,11 @@ namespace {
 using pipeline::Program;
 
 std::vector<Program> expanded(const std::vector<Program>& scheduled,
-                              const pipeline::Placement& units) {
+                              const pipeline::Placement& units, pipeline::UnitOrder order) {
   std::vector<Program> programs;
   for (std::size_t rank = 0; rank < scheduled.size(); ++rank) {
-    programs.push_back(pipeline::expand_units(scheduled[rank], units, static_cast<int>(rank)));
+    programs.push_back(
+        pipeline::expand_units(scheduled[rank], units, static_cast<int>(rank), order));
   }
   return programs;
 }
@@ -127,7 +128,8 @@ RunPrograms build_programs(const TrainOptions& options, const model::Model& mode
                            const RunSchedule& schedule) {
   const std::string own = options.own_schedule ? options.own_schedule->name : "";
   const Prefetch prefetch = prefetch_of(options, model, run);
-  std::vector<Program> units = expanded(schedule.scheduled, placed);
+  const pipeline::UnitOrder order = unit_order_of(options);
+  std::vector<Program> units = expanded(schedule.scheduled, placed, order);
   pipeline::ProgramRules rules = training_rules(options, run, placed, units.front());
   std::vector<Program> train =
       finished_programs(std::move(units), rules, schedule.times, prefetch, own);
@@ -138,7 +140,7 @@ RunPrograms build_programs(const TrainOptions& options, const model::Model& mode
   }
   const pipeline::ProgramRules evaluating = evaluation_rules(rules);
   std::vector<Program> eval =
-      finished_programs(expanded(evaluation_of(schedule.pipe), evaluating.units), evaluating,
+      finished_programs(expanded(evaluation_of(schedule.pipe), evaluating.units, order), evaluating,
                         schedule.times, prefetch, own);
   return {std::move(rules), std::move(train), std::move(eval), std::move(ahead)};
 }

@@ -320,10 +320,11 @@ std::string plan_json(const TrainOptions& given, const model::OpenedModel& whole
   json["between_hosts"] = between_hosts_words(options, plan);
   json["tokens_per_step"] = plan.tokens_per_step();
   json["flops_per_step"] = plan.flops_per_step();
+  constexpr const char* kRegathers[] = {"micro", "phase", "unit"};
   for (const ZeroPrice& price : zero_prices(options, opened.model, world)) {
     json["zero_prices"].push_back(
         {{"reduce_every_micro", price.reductions == core::Reductions::kOfStage},
-         {"regather", price.regather == core::Regather::kPhase ? "phase" : "micro"},
+         {"regather", kRegathers[static_cast<std::size_t>(price.regather)]},
          {"bytes_sent", price.sent.count()},
          {"memory_bytes", price.memory.count()},
          {"chosen", price.chosen}});
