@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/check.h"
+#include "engine/plan/tiers_of_run.h"
 
 namespace fm::engine {
 namespace {
@@ -49,6 +50,7 @@ int first_rank_of(const core::Mesh& mesh, int pipe_rank) {
 zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& model,
                                const RunShape& run, const pipeline::ProgramRules& rules) {
   const optim::OptimizerRow& rule = *options.optimizer.rule;
+  const RunTiers sleep = tiers_of_run(options);
   std::vector<const core::ParamTable*> tables, frozen;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
     tables.push_back(&model.table(unit));
@@ -65,6 +67,9 @@ zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& 
                     .gradient_travel = run.between.gradients,
                     .weight_travel = run.between.weights,
                     .gradient_slots = run.overlap && run.sharding.reduce_every_micro ? 2 : 1,
+                    .tiers = sleep.tiers,
+                    .awake = sleep.awake,
+                    .tier_slots = sleep.slots,
                     .undoes = rules.validates,
                     .keeps_gradients = rule.by_matrix != nullptr || rule.by_tensor != nullptr},
           .units = rules.units,

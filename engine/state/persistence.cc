@@ -31,6 +31,7 @@ void publish_masters(RankState& state) {
   if (!state.layout.has_master()) return;
   for (int flat_param = 0; flat_param < state.layout.trained; ++flat_param) {
     if (state.layout.at(flat_param).alias >= 0) continue;
+    const zero::AwakeForAWhile awake(state.sleeping.get(), flat_param);
     state.optimizer.round_master(state.work, flat_param, state.params);
     if (state.layout.plan.publishes()) state.params.publish(flat_param).wait(state.work);
   }

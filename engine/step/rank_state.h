@@ -14,12 +14,14 @@
 #include "engine/plan/run_plan.h"
 #include "engine/step/buffer_pool.h"
 #include "engine/step/rank_device.h"
+#include "offload/slice_store.h"
 #include "text/data/batch_stream.h"
 #include "zero/global_norm.h"
 #include "zero/grad_store.h"
 #include "zero/optimizer_shard.h"
 #include "zero/param_store.h"
 #include "zero/reduce_tied.h"
+#include "zero/sleeping_state.h"
 
 namespace fm::engine {
 
@@ -54,6 +56,10 @@ struct RankState {
   zero::ParamStore params;
   zero::GradStore grads;
   zero::OptimizerShard optimizer;
+  // What sleeps outside of memory; null: nothing does.
+  std::unique_ptr<offload::SliceStore> store;
+  std::unique_ptr<zero::SleepingState> sleeping;
+  bool writes_behind;  // while the step goes on
   zero::TiedReduction tied;
   zero::GlobalNorm norm;
   core::Work work;  // in scratch

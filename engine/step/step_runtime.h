@@ -85,7 +85,9 @@ class StepRuntime : public pipeline::StepHandler {
   void norm();
   void norm_part();
   void validate();
+  void fetch(int unit);
   void update(int unit);
+  void store(int unit);
   void publish(int unit);
   void report();
 

@@ -1,0 +1,18 @@
+// Where a run's state sleeps, as its layouts take it: what the user asked for, resolved.
+#pragma once
+
+#include "core/shard_plan.h"
+#include "engine/options.h"
+
+namespace fm::engine {
+
+struct RunTiers {
+  core::Tiers tiers;
+  int awake = 0;  // flat parameters at once, of those that sleep in kNvme; 0: none sleeps
+  int slots = 1;  // of a slice there
+};
+
+// Throws UserError where state cannot sleep there.
+RunTiers tiers_of_run(const TrainOptions& options);
+
+}  // namespace fm::engine
