@@ -33,6 +33,7 @@
 #include "engine/state/run_identity.h"
 #include "engine/step/evaluation.h"
 #include "engine/step/step_runtime.h"
+#include "engine/step/tier_moves.h"
 #include "engine/step/tensors.h"
 #include "kernels/gemm/contended.h"
 #include "kernels/gemm/gemm.h"
@@ -173,7 +174,8 @@ class Trainer {
                          options_.left_open.chosen.empty() ? "" : "; ", options_.left_open.chosen),
                      .training = rows_.training->fingerprint(),
                      .evaluation = evaluation_ ? evaluation_->fingerprint() : ""},
-            .frozen_weights = frozen_weights_};
+            .frozen_weights = frozen_weights_,
+            .stores = stores_text(state_)};
   }
 
   // Whether there was a checkpoint to go on from.
@@ -240,6 +242,7 @@ class Trainer {
     const auto start = std::chrono::steady_clock::now();
     const rusage before = usage_so_far();
     const std::int64_t waited_before = waited_ns();
+    const auto moved_before = moved_so_far(state_);
     clock_.reset();
     enter(core::RunPhase::kStep, next_step());
     core::fault({"step.pre", state_.world.rank(), next_step()});
@@ -251,6 +254,7 @@ class Trainer {
     enter(core::RunPhase::kBetweenSteps, next_step());
     done.phases = clock_;  // to explain a skip is no part of the step
     done.phases.fill(1e3 * done.seconds);
+    done.moved = moved_since(moved_before, state_);
     done.mem_peak = machine::peak_memory();
     done.minor_faults = usage_so_far().ru_minflt - before.ru_minflt;
     if (done.request.speculative) return speculative_.hold(done);

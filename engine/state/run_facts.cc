@@ -207,6 +207,7 @@ Facts layout_facts(const KnownRun& run) {
       // A resume may go on with any tiers, and ranks may have other folders.
       fact("offload_optimizer", word_of(o.offload.optimizer), kRanksAgree, "tiers",
            offload_words(o)),
+      only_shown("tiers", run.stores),
       fact("offload_param", word_of(o.offload.params), kRanksAgree),
       fact("offload buffers",
            {o.offload.optimizer_buffers, o.offload.param_buffers, o.offload.params_in_host},

@@ -46,6 +46,7 @@ struct KnownRun {
   std::string launch_decision = {};  // how ranks were found
   DataFacts data = {};
   std::string frozen_weights = {};  // fingerprint; "": nothing is frozen, or it is not known yet
+  std::string stores = {};          // how this rank reads and writes what sleeps; "": nothing does
 };
 
 // In the order of the banner.
