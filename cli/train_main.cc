@@ -152,6 +152,8 @@ fm::engine::PlanDrives plan_drives(const Command& command) {
   if (command.nvme_rate) {
     drives.rate = command.nvme_rate;
     drives.rate_from = "--nvme_rate";
+  } else {
+    fm::engine::measure_drives(command.options.offload, drives);
   }
   return drives;
 }

@@ -6,6 +6,7 @@
 #include "cli/deepspeed/ds_config_keys.h"
 #include "core/check.h"
 #include "core/text.h"
+#include "pipeline/ring_places.h"
 
 namespace fm::cli {
 namespace {
@@ -14,7 +15,8 @@ using core::concat;
 using core::Tier;
 
 constexpr const char* kZero = "zero_optimization.";
-constexpr std::int64_t kPageBytes = 4096;  // of direct reads and writes
+constexpr std::int64_t kLeast = pipeline::kLeastRing;  // units that are awake at once
+constexpr std::int64_t kPageBytes = 4096;              // of direct reads and writes
 
 // One of the two blocks, and what says the same.
 struct Block {
@@ -123,7 +125,7 @@ void apply_optimizer_block(const JsonView& settings, const OffloadFlags& flags, 
   offload.pin_memory = settings.flag(block.path("pin_memory"), true);
   if (offload.optimizer != Tier::kNvme) return;
   offload.optimizer_paths = folders_of(settings, block, flags);
-  const auto buffers = within(settings, block.path("buffer_count"), 4, 1, 1 << 16);
+  const auto buffers = within(settings, block.path("buffer_count"), 4, kLeast, 1 << 16);
   offload.optimizer_buffers = static_cast<int>(buffers);
   offload.reads_ahead = settings.flag(block.path("pipeline_read"), true);
   offload.writes_behind = settings.flag(block.path("pipeline_write"), true);
@@ -145,7 +147,7 @@ void apply_param_block(const JsonView& settings, const OffloadFlags& flags, Find
   offload.pin_memory = offload.pin_memory && settings.flag(block.path("pin_memory"), true);
   if (offload.params != Tier::kNvme) return;
   offload.param_paths = folders_of(settings, block, flags);
-  const auto buffers = within(settings, block.path("buffer_count"), 5, 1, 1 << 16);
+  const auto buffers = within(settings, block.path("buffer_count"), 5, kLeast, 1 << 16);
   offload.param_buffers = static_cast<int>(buffers);
   offload.params_in_host = settings.integer(block.path("max_in_cpu"), 1'000'000'000);
 }

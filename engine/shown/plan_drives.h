@@ -10,4 +10,8 @@ namespace fm::engine {
 // nothing sleeps on NVMe, or a folder's file system cannot be asked.
 PlanDrives drives_here(const OffloadOptions& offload);
 
+// What they read and write, measured on files of their own for a second or so, where all folders
+// are there and can be written to.
+void measure_drives(const OffloadOptions& offload, PlanDrives& drives);
+
 }  // namespace fm::engine

@@ -141,6 +141,9 @@ std::string tier_text(const TierPlan& tiers, const std::string& where, const Pla
   const bool rests = tiers.ranks.front().gradients_rest;
   if (early) out += "  a unit is updated when its gradient is complete, before the norm is known\n";
   if (rests) out += "  gradients wait on NVMe for the norm\n";
+  if (!drives.rate && !drives.problem.empty()) {
+    out += concat("  the rate is not known: ", drives.problem, "\n");
+  }
   if (tiers.time) out += time_text(*tiers.time, tiers.computing_known, drives);
   if (const auto wear = wear_of(tiers, drives)) out += wear_text(tiers, *wear, drives);
   return out;

@@ -16,6 +16,7 @@ namespace fm::engine {
 struct PlanDrives {
   std::optional<DriveRate> rate = {};  // absent: nothing is said of the time
   std::string rate_from = {};          // "--nvme_rate", "measured"
+  std::string problem = {};            // why it could not be measured, or ""
   double endurance = 0.0;              // bytes that may be written in their life; 0: not known
   double size = 0.0;                   // bytes; 0: not known
   std::optional<core::Bytes> free = {};

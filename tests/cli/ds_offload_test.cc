@@ -106,8 +106,8 @@ TEST(DsOffload, WhatCannotBeIsRefusedWithTheLine) {
       {with_zero(optimizer("\"ratio\": 0.5")),
        "t.json:3 zero_optimization.offload_optimizer.ratio "
        "below 1 keeps a part on the device"},
-      {with_zero(optimizer("\"buffer_count\": 0")),
-       "t.json:3 zero_optimization.offload_optimizer.buffer_count must be 1 to 65536"},
+      {with_zero(optimizer("\"buffer_count\": 1")),
+       "t.json:3 zero_optimization.offload_optimizer.buffer_count must be 2 to 65536"},
       {with_zero(R"("offload_param": {"device": "nvme", "nvme_path": "/none/a,,/none/b"})"),
        "remove the empty one"},
       {with_zero(R"("offload_param": {"device": "nvme", "nvme_path": "/none/a,/none/a"})"),

@@ -66,6 +66,10 @@ TEST(TierLines, SayWhatTheyAssume) {
                       "assumption: 600 TB for each TB of 1 TB;"),
             std::string::npos)
       << text;
+  tiers.time.reset();
+  EXPECT_NE(tier_text(tiers, "", {.problem = "no room"}).find("rate is not known: no room\n"),
+            std::string::npos);
+  tiers = two_ranks();
   EXPECT_NE(tier_text(tiers, "", {.rate = kRate}).find("--nvme_endurance TB says for how long"),
             std::string::npos);
 }
