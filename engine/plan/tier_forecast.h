@@ -11,12 +11,13 @@ namespace fm::engine {
 
 // Of one rank.
 struct TierForecast {
-  core::Bytes host;            // in host memory beside a device
-  core::Bytes nvme;            // the size of its files
-  core::Bytes second_slot;     // of it: so that an update may be taken back
-  core::Bytes ring;            // memory of those that are awake
-  core::Bytes read, written;   // in a step
-  bool updates_early = false;  // a unit's update does not wait for the global norm
+  core::Bytes host = {};         // in host memory beside a device
+  core::Bytes nvme = {};         // the size of its files
+  core::Bytes second_slot = {};  // of it: so that an update may be taken back
+  core::Bytes ring = {};         // memory of those that are awake
+  core::Bytes read = {};         // in a step
+  core::Bytes written = {};      // the same
+  bool updates_early = false;    // a unit's update does not wait for the global norm
   bool gradients_rest = false;
 
   bool any() const { return host.count() + nvme.count() > 0; }
