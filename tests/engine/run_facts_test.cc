@@ -149,10 +149,9 @@ TEST_F(RunFacts, TheBannerSaysWhereStateSleeps) {
   EXPECT_EQ(tiers(), "");
   options.device.kind = DeviceKind::kFake;
   EXPECT_EQ(tiers(), "optimizer in host memory");
-  options.offload = {.optimizer = core::Tier::kNvme,
-                     .params = core::Tier::kNvme,
-                     .optimizer_paths = {"/a", "/b"},
-                     .param_paths = {"/c"}};
+  options.offload.optimizer = options.offload.params = core::Tier::kNvme;
+  options.offload.optimizer_paths = {"/a", "/b"};
+  options.offload.param_paths = {"/c"};
   EXPECT_EQ(tiers(), "optimizer on NVMe (/a, /b), parameters on NVMe (/c)");
 }
 
