@@ -24,5 +24,12 @@ void wake_state(RankState& state, int unit);
 // Forgotten: the step changes nothing.
 void drop_state(RankState& state, int unit);
 void store_state(RankState& state, int unit);
+// The step is over: what it stored beside the old values counts from now on, or never will.
+void end_step_of_state(RankState& state, bool accepted);
+
+// The unit's gradient goes to the store, and nothing leaves its place any more: before backward
+// writes there. Nothing where it stays in memory.
+void rest_gradient(RankState& state, int unit);
+void claim_gradient(RankState& state, int unit);
 
 }  // namespace fm::engine
