@@ -42,6 +42,7 @@ class Moves {
   }
 
   Bytes written_by(const pipeline::Instruction& at) const {
+    if (at.op == Op::kRest) return of(at.unit, {Role::kGrads});
     return at.op == Op::kStore ? changed(at.unit) : Bytes(0);
   }
 
