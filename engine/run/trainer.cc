@@ -13,6 +13,7 @@
 #include "core/text.h"
 #include "engine/plan/memory_fit.h"
 #include "engine/plan/run_model.h"
+#include "engine/run/drive_checks.h"
 #include "engine/run/run_box.h"
 #include "engine/run/run_data.h"
 #include "engine/run/run_saves.h"
@@ -33,8 +34,8 @@
 #include "engine/state/run_identity.h"
 #include "engine/step/evaluation.h"
 #include "engine/step/step_runtime.h"
-#include "engine/step/tier_moves.h"
 #include "engine/step/tensors.h"
+#include "engine/step/tier_moves.h"
 #include "kernels/gemm/contended.h"
 #include "kernels/gemm/gemm.h"
 #include "machine/limits.h"
@@ -73,6 +74,7 @@ class Trainer {
                         asked_to_end(context.signals))),
         epochs_{rows_.training->samples_per_epoch(), plan_.batch.train_batch,
                 steps_of_epoch(rows_.training->samples_per_epoch(), plan_.batch)},
+        drive_notes_(check_drives(options, plan_, world)),
         state_(options, plan_, opened.model, world, ledger_, context.computes),
         stream_(*rows_.training, stream_layout(state_, options)),
         runtime_(state_, clock_, context.box),
@@ -111,6 +113,8 @@ class Trainer {
     log_.begin_after(progress_.step);
     KnownRun introduced = known();
     if (state_.world.rank() == 0) introduced.data.notes = rows_.training->notes();
+    introduced.data.notes.insert(introduced.data.notes.end(), drive_notes_.begin(),
+                                 drive_notes_.end());
     log_.introduce(introduced, context_, progress_.step);
     log_.say(resumes ? resumption() : fresh_start());
     if (!options_.dry_run) say_grace();
@@ -466,6 +470,7 @@ class Trainer {
   RunPlan plan_;
   data::SplitSource rows_;  // evaluation: until it is evaluation_'s
   Epochs epochs_;
+  const std::vector<std::string> drive_notes_;
   RankState state_;
   data::BatchStream stream_;
   StepRuntime runtime_;
