@@ -123,10 +123,13 @@ void apply_optimizer_block(const JsonView& settings, const OffloadFlags& flags, 
                 " below 1 keeps a part on the device beside device \"cpu\" only; set it to 1 (",
                 settings.where(ratio), ": ", offload.ratio, ")");
   offload.pin_memory = settings.flag(block.path("pin_memory"), true);
-  if (offload.optimizer != Tier::kNvme) return;
-  offload.optimizer_paths = folders_of(settings, block, flags);
+  const bool there_already =
+      offload.optimizer == Tier::kHost && options.device.kind == engine::DeviceKind::kCpu;
+  if (there_already) return;
   const auto buffers = within(settings, block.path("buffer_count"), 4, kLeast, 1 << 16);
   offload.optimizer_buffers = static_cast<int>(buffers);
+  if (offload.optimizer != Tier::kNvme) return;
+  offload.optimizer_paths = folders_of(settings, block, flags);
   offload.reads_ahead = settings.flag(block.path("pipeline_read"), true);
   offload.writes_behind = settings.flag(block.path("pipeline_write"), true);
   for (const char* const key : {"pipeline_read", "pipeline_write"}) {

@@ -80,11 +80,13 @@ TEST(DsOffload, TheCpuIsATierBesideADevice) {
   engine::TrainOptions options;
   options.device.kind = engine::DeviceKind::kFake;
   const std::string json = with_zero(
-      R"("offload_optimizer": {"device": "cpu", "ratio": 0.5}, "offload_param": {"device": "cpu"})");
+      R"("offload_optimizer": {"device": "cpu", "ratio": 0.5, "buffer_count": 7},
+         "offload_param": {"device": "cpu"})");
   apply_ds_config({json, "t.json"}, {}, {}, options);
   EXPECT_EQ(options.offload.optimizer, Tier::kHost);
   EXPECT_EQ(options.offload.params, Tier::kHost);
   EXPECT_EQ(options.offload.ratio, 0.5);
+  EXPECT_EQ(options.offload.optimizer_buffers, 7);
   EXPECT_FALSE(holds(core::join(options.notes, "\n"), "in host memory already"));
 }
 
