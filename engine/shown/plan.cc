@@ -1,5 +1,6 @@
 #include "engine/shown/plan.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -124,6 +125,23 @@ std::optional<StepRate> rate_of(const TrainOptions& options, const WorldShape& w
   return rate_of_cores(options.element, host.cores * hosts);
 }
 
+// Of a step: its arithmetic, and what it waits for the drives.
+double seconds_of(const RunPlan& plan, const StepRate& rate, const TierPlan& tiers) {
+  const double waits = tiers.time ? tiers.time->step - tiers.time->computing : 0.0;
+  return rate.seconds(plan.flops_in_step_time()) + std::max(waits, 0.0);
+}
+
+// What another order of micro-batches would move less.
+std::string hint_of(const TrainOptions& options, const model::OpenedModel& opened,
+                    const WorldShape& world, const TierPlan& tiers) {
+  const pipeline::ScheduleRow* const row = pipeline::find_schedule("layer-major");
+  if (row == nullptr || options.schedule == row || options.own_schedule) return "";
+  TrainOptions other = options;
+  other.schedule = row;
+  const RunPlan plan = make_run_plan(other, opened.model, world);
+  return layer_major_hint(tiers.host, tier_plan(plan, options.ranks_per_host, {}, {}).host);
+}
+
 std::string wire_text(const RunPlan& plan) {
   const comm::HostLayout hosts(plan.between.hosts_of(plan.mesh.shard_group(0)));
   const bool shares = hosts.hosts() > 1 && hosts.hosts() < hosts.ranks();
@@ -236,9 +254,14 @@ std::string plan_text(const TrainOptions& given, const model::OpenedModel& whole
       !disk.empty()) {
     out += "disk " + disk + "\n";
   }
-  if (const auto rate = rate_of(options, world, host)) {
-    out += "time " + estimate_text(plan.flops_in_step_time(), options.train_steps, *rate) + "\n";
+  const auto rate = rate_of(options, world, host);
+  const TierPlan tiers = tier_plan(plan, options.ranks_per_host, rate, host.drives);
+  if (rate) {
+    out +=
+        "time " + estimate_text(seconds_of(plan, *rate, tiers), options.train_steps, *rate) + "\n";
   }
+  out += tier_text(tiers, offload_words(options), host.drives);
+  if (tiers.host.nvme.count() > 0) out += hint_of(options, opened, world, tiers);
   if (plan.rules.plan.params == core::Home::kOncePerHost) {
     out +=
         "parameters lie once per host, in memory that its ranks share; each rank is charged its "
@@ -282,8 +305,11 @@ std::string plan_json(const TrainOptions& given, const model::OpenedModel& whole
                            {"available_bytes", fit.demand->limit.available.count()},
                            {"text", fit.text}};
   }
-  if (const auto rate = rate_of(options, world, host)) {
-    const double seconds = rate->seconds(plan.flops_in_step_time());
+  const auto rate = rate_of(options, world, host);
+  const TierPlan tiers = tier_plan(plan, options.ranks_per_host, rate, host.drives);
+  if (tiers.host.any()) json["tiers"] = tier_json(tiers, host.drives);
+  if (rate) {
+    const double seconds = seconds_of(plan, *rate, tiers);
     const bool cuda = options.device.kind == DeviceKind::kCuda;
     json["time"] = {{"seconds_per_step", seconds},
                     {"seconds", seconds * static_cast<double>(options.train_steps)},
