@@ -10,6 +10,7 @@
 #include "comm/meet/world.h"
 #include "core/fault.h"
 #include "core/text.h"
+#include "engine/plan/tier_forecast.h"
 #include "small_run.h"
 
 namespace fm::engine {
@@ -256,6 +257,10 @@ TEST(TierTraffic, IsThatOfOnePhaseWhateverTheNumberOfMicros) {
     const std::int64_t filled = early.numbers;  // written before the first step
     EXPECT_EQ(early.read, 3 * early.numbers + early.of_blocks + early.embedding) << micros;
     EXPECT_EQ(early.written - filled, 3 * early.numbers) << micros;
+    const model::OpenedModel opened = open_run_model(options);
+    const TierForecast planned = tier_forecast(make_run_plan(options, opened.model, {1}), 0);
+    EXPECT_EQ(planned.read.count(), early.read) << micros;
+    EXPECT_EQ(planned.written.count(), early.written - filled) << micros;
     options.gradient_clipping = 1.0;
     const Traffic resting = traffic_of(options);
     EXPECT_EQ(resting.read, 5 * early.numbers + early.of_blocks) << micros;
