@@ -307,7 +307,7 @@ std::string plan_json(const TrainOptions& given, const model::OpenedModel& whole
   }
   const auto rate = rate_of(options, world, host);
   const TierPlan tiers = tier_plan(plan, options.ranks_per_host, rate, host.drives);
-  if (tiers.host.any()) json["tiers"] = tier_json(tiers, host.drives);
+  if (tiers.host.any()) json["tiers"] = nlohmann::json::parse(tier_json(tiers, host.drives));
   if (rate) {
     const double seconds = seconds_of(plan, *rate, tiers);
     const bool cuda = options.device.kind == DeviceKind::kCuda;
