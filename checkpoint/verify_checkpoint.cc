@@ -8,10 +8,10 @@
 #include <thread>
 #include <tuple>
 
+#include "checkpoint/damaged_tensors.h"
 #include "checkpoint/direct_file.h"
 #include "checkpoint/lineage.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/safetensors_file.h"
 #include "comm/agree.h"
 #include "core/check.h"
 #include "core/crc32c.h"
@@ -197,43 +197,14 @@ class Verifier {
     std::sort(bad_.begin(), bad_.end(), [](const BadRange& a, const BadRange& b) {
       return std::tuple(a.file, a.offset) < std::tuple(b.file, b.offset);
     });
-    std::optional<TensorFile> open;
-    std::int64_t of_file = -1;
     for (const BadRange& bad : bad_) {
-      if (bad.file != of_file) {
-        open.reset();
-        of_file = bad.file;
-        const bool readable = states_[static_cast<std::size_t>(bad.file)].has_tensors;
-        if (readable)
-          comm::attempt([&] { open.emplace((folder_ / name_of_file(of_file)).string()); });
-      }
-      result_.damages.push_back(core::concat((folder_ / name_of_file(bad.file)).string(), ": ",
-                                             open ? tensors_in(*open, bad) : "", "bytes [",
-                                             bad.offset, ", ", bad.offset + bad.bytes,
+      const std::string path = (folder_ / name_of_file(bad.file)).string();
+      const std::int64_t end = bad.offset + bad.bytes;
+      const bool readable = states_[static_cast<std::size_t>(bad.file)].has_tensors;
+      const std::string tensors = readable ? damaged_tensors(path, bad.offset, end) : "";
+      result_.damages.push_back(core::concat(path, ": ", tensors, "bytes [", bad.offset, ", ", end,
                                              ") must be as they were written (", bad.what, ")"));
     }
-  }
-
-  // "tensor a, elements [0, 7), of shape [7]: "
-  static std::string tensors_in(const TensorFile& file, const BadRange& bad) {
-    std::string text;
-    std::int64_t more = 0;
-    for (const StoredTensor& tensor : file.header().tensors) {
-      const std::int64_t begin = std::max(tensor.begin.count(), bad.offset);
-      const std::int64_t end = std::min(tensor.end.count(), bad.offset + bad.bytes);
-      if (begin >= end) continue;
-      if (!text.empty()) {
-        ++more;
-        continue;
-      }
-      const auto bits = static_cast<std::int64_t>(kStoredTypes[rank_of_type(tensor.dtype)].bits);
-      const std::int64_t first = (begin - tensor.begin.count()) * 8 / bits;
-      const std::int64_t last = ((end - tensor.begin.count()) * 8 + bits - 1) / bits;
-      text = core::concat("tensor ", tensor.name, ", elements [", first, ", ", last, ") of shape ",
-                          shape_text(tensor.shape));
-    }
-    if (more > 0) text += core::concat(" and ", more, " more");
-    return text.empty() ? "" : text + ", ";
   }
 
   const fs::path& folder_;

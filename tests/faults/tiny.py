@@ -21,6 +21,7 @@ MODEL = {
     "max_position_embeddings": 128,
 }
 TOKENS = 60_000
+VERIFY_S = 60  # a watchdog of a program that reads a megabyte
 
 
 @dataclasses.dataclass(frozen=True)
