@@ -50,6 +50,18 @@ std::string reason_to_stay(const SurveyEntry& entry, const PruneRules& rules,
   return "";
 }
 
+// As OutputLock, which deletes them.
+PruneChoice choice_of_leftover(const SurveyEntry& entry) {
+  return {.folder = entry.folder,
+          .bytes = entry.bytes,
+          .goes = !entry.held,
+          .why = entry.held ? "a process writes it" : "a killed run left it"};
+}
+
+bool is_checkpoint(const PruneChoice& choice) {
+  return step_of_tag(choice.folder.filename().string()).has_value();
+}
+
 }  // namespace
 
 std::vector<PruneChoice> plan_prune(const OutputSurvey& survey, const PruneRules& rules) {
@@ -58,7 +70,11 @@ std::vector<PruneChoice> plan_prune(const OutputSurvey& survey, const PruneRules
   std::map<std::string, int> complete;  // so far, of a run
   std::vector<PruneChoice> choices;
   for (const SurveyEntry& entry : survey.entries) {
-    if (entry.kind != SurveyKind::kCheckpoint) continue;
+    if (entry.kind == SurveyKind::kPutAside) continue;
+    if (entry.kind != SurveyKind::kCheckpoint) {
+      choices.push_back(choice_of_leftover(entry));
+      continue;
+    }
     PruneChoice choice{.folder = entry.folder, .bytes = entry.bytes, .goes = false, .why = {}};
     if (!entry.problem.empty()) {
       choice.why = "it is damaged, and may be all that is left";
@@ -75,11 +91,17 @@ std::vector<PruneChoice> plan_prune(const OutputSurvey& survey, const PruneRules
 
 std::vector<PruneChoice> prune_output(const std::filesystem::path& output_dir,
                                       const PruneRules& rules) {
-  survey_output(output_dir);  // refuses what is no folder, which a lock would make
+  // Before the lock: it would make a folder that is not there, and deletes what killed runs left.
+  const std::vector<PruneChoice> before = plan_prune(survey_output(output_dir), rules);
   const OutputLock lock(output_dir);
   std::vector<PruneChoice> choices = plan_prune(survey_output(output_dir), rules);
+  std::erase_if(choices, [](const PruneChoice& choice) { return !is_checkpoint(choice); });
   for (const PruneChoice& choice : choices) {
     if (choice.goes) core::discard_folder(choice.folder);
+  }
+  for (const PruneChoice& choice : before) {
+    const bool swept = !is_checkpoint(choice) && !std::filesystem::exists(choice.folder);
+    if (swept) choices.push_back(choice);
   }
   return choices;
 }

@@ -15,15 +15,15 @@ struct PruneRules {
   std::int64_t keep_every = 0;  // also those whose step is a multiple; 0: no more
 };
 
-// What becomes of one checkpoint.
+// What becomes of one checkpoint, or of what a killed run left.
 struct PruneChoice {
   std::filesystem::path folder;
   core::Bytes bytes;
   bool goes = false;
-  std::string why;  // it stays
+  std::string why;  // it stays, or goes without being a checkpoint
 };
 
-// In the order of the survey; what is no checkpoint is left out. Stays: the newest complete ones of
+// In the order of the survey; what was put aside is left out. Stays: the newest complete ones of
 // each run, what is damaged, what `latest` names, the newest proven one, what a run spares, and the
 // one that another run goes back to. Pure.
 std::vector<PruneChoice> plan_prune(const OutputSurvey& survey, const PruneRules& rules);

@@ -12,6 +12,7 @@
 #include "checkpoint/output_lock.h"
 #include "comm/agree.h"
 #include "core/check.h"
+#include "core/files/draft_folder.h"
 #include "core/files/output_file.h"
 #include "core/text.h"
 
@@ -65,6 +66,7 @@ SurveyEntry look_at(const fs::path& folder, SurveyKind kind, std::int64_t step) 
     entry.lineage = manifest.lineage;
     entry.save_ms = manifest.save_ms;
   });
+  entry.held = kind == SurveyKind::kUnfinished && core::is_held(folder);
   if (kind != SurveyKind::kCheckpoint) return entry;
   entry.problem = unreadable;
   if (!unreadable.empty()) return entry;

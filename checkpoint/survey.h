@@ -28,6 +28,7 @@ struct SurveyEntry {
   Lineage lineage = {};      // as far as the manifest can be read
   std::int64_t save_ms = 0;  // 0: not known
   std::string problem;   // of a checkpoint that is not complete; sums of tensors are not looked at
+  bool held = false;     // of what is unfinished: a process has it
   bool in_line = false;  // of the run that counts: a resume may use it
   bool latest = false;   // the file `latest` names it
   bool newest = false;   // the next start would resume from it

@@ -181,7 +181,7 @@ std::string pruned_text(const std::vector<checkpoint::PruneChoice>& choices, boo
     ++count;
   }
   std::string text = table_of(rows);
-  text += core::concat(core::counted(count, "checkpoint"), removed ? " deleted, " : " would go, ",
+  text += core::concat(core::counted(count, "folder"), removed ? " deleted, " : " would go, ",
                        core::human(gone), " (", gone.count(), " bytes)");
   return text + (removed || count == 0 ? "\n" : "; nothing was deleted: give --yes\n");
 }

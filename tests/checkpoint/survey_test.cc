@@ -48,7 +48,8 @@ class Survey : public ::testing::Test {
   std::string goes(const PruneRules& rules) const {
     std::vector<std::string> steps;
     for (const PruneChoice& choice : plan_prune(survey_output(output()), rules)) {
-      if (choice.goes) steps.push_back(choice.folder.filename().string().substr(11));
+      const std::string name = choice.folder.filename().string();
+      if (choice.goes) steps.push_back(name.starts_with(".") ? name : name.substr(11));
     }
     return core::join(steps, " ");
   }
@@ -80,6 +81,7 @@ TEST_F(Survey, WhatKilledRunsLeftIsListedAndLinksAreNot) {
   fs::create_directory_symlink(output() / "global_step2", output() / "global_step9");
   fs::create_directory(output() / "global_step8");  // empty: of somebody else
   EXPECT_EQ(marks(), "2 newest latest|.bad-glo|.tmp-glo|.trash-g");
+  EXPECT_EQ(goes({.keep_last = 1}), ".tmp-global_step4-0123abcd .trash-global_step1-0123abcd");
 }
 
 TEST_F(Survey, AnotherRunsCheckpointsAreToldApart) {
@@ -135,7 +137,7 @@ TEST_F(Survey, PruningDeletesUnderTheLockOnly) {
     EXPECT_NE(said.find("must belong to one run at a time"), std::string::npos) << said;
   }
   fs::create_directory(output() / ".tmp-global_step4-0123abcd");
-  prune_output(output(), {.keep_last = 1});
+  EXPECT_EQ(prune_output(output(), {.keep_last = 1}).size(), 4U) << "three steps, a leftover";
   EXPECT_EQ(testing::listing(output()), "LOCK global_step30 latest");
   EXPECT_EQ(testing::load_state(output(), 1), 30);
   const std::string said = testing::message_of<core::UserError>(

@@ -72,12 +72,12 @@ TEST_F(CheckpointProgram, VerifyNamesWhatIsDamaged) {
 
 TEST_F(CheckpointProgram, PruneAsksFirstAndLeavesARunsFolderAlone) {
   train();
-  expect_in(said("prune o --keep_last 1"), "1 checkpoint would go, ");
+  expect_in(said("prune o --keep_last 1"), "1 folder would go, ");
   EXPECT_TRUE(fs::exists(folder_ / "o/global_step1"));
   expect_one_line(run("flock o/LOCK " + kAny + " checkpoint prune o --keep_last 1 --yes"), 13,
                   "must belong to one run at a time");
   fs::create_directory_symlink("global_step3", folder_ / "o/global_step0");
-  expect_in(said("prune o --keep_last 1 --yes"), "1 checkpoint deleted, ");
+  expect_in(said("prune o --keep_last 1 --yes"), "1 folder deleted, ");
   EXPECT_FALSE(fs::exists(folder_ / "o/global_step1"));
   EXPECT_TRUE(fs::exists(folder_ / "o/global_step2")) << "proven";
   EXPECT_TRUE(fs::exists(folder_ / "o/global_step3/MANIFEST.json"));
