@@ -34,7 +34,8 @@ std::vector<fs::path> checkpoints_at(const fs::path& path, bool all) {
     if (entry.kind == fm::checkpoint::SurveyKind::kCheckpoint) found.push_back(entry.folder);
     if (!found.empty() && !all) break;
   }
-  if (found.empty() && fm::checkpoint::looks_like_checkpoint(path)) found.push_back(path);
+  const std::string name = (path / "").parent_path().filename().string();
+  if (found.empty() && fm::checkpoint::step_of_tag(name)) found.push_back(path);
   FM_MACHINE_CHECK(!found.empty(), fm::core::ExitCode::kNoCheckpoint,
                    "a checkpoint is required; give a folder global_stepN, or what --output_dir was "
                    "(there is none in ",

@@ -49,6 +49,7 @@ class DiskBook {
   }
   void end() { root_.clear(); }
   std::size_t size() const { return calls_.size(); }
+  bool is_folder(int node) const { return folders_.contains(node); }
   const std::vector<DiskCall>& calls() const { return calls_; }
 
   void bytes(const fs::path& path, std::int64_t at, std::string_view text) {
@@ -235,7 +236,7 @@ class CrashImage {
     const auto names = folders_.find(node);
     if (names == folders_.end()) return;
     for (const auto& [name, child] : names->second) {
-      if (folders_.contains(child)) {
+      if (book().is_folder(child)) {
         fs::create_directories(folder / name);
         write(folder / name, child);
       } else {
@@ -275,8 +276,6 @@ class CrashImage {
   std::map<int, std::string> files_;
 };
 
-// Folders that were made and never had a name on the disk hold nothing; those that have one and no
-// names in it are folders, too.
 TEST(CrashImages, EveryOneLoadsWhatWasSavedBeforeOrWhatIsBeingSaved) {
   const testing::ScratchFolder folder;
   const fs::path output = folder.path() / "o";
@@ -292,15 +291,15 @@ TEST(CrashImages, EveryOneLoadsWhatWasSavedBeforeOrWhatIsBeingSaved) {
   std::map<std::int64_t, int> loaded;
   for (int image = 0; image < kImages; ++image) {
     const std::size_t cut = random() % (book().size() + 1);
-    std::int64_t before = -1;
-    std::int64_t after = -1;
+    std::int64_t before = -1;  // the last save that had ended, and the one that went on
+    std::int64_t after = saved.back().second;
     for (const auto& [calls, step] : saved) {
-      if (calls <= cut) before = step;
-      if (after < 0 || calls <= cut) after = step;
-      if (calls > cut) {
-        after = step;
-        break;
+      if (calls <= cut) {
+        before = step;
+        continue;
       }
+      after = step;
+      break;
     }
     const testing::ScratchFolder disk;
     CrashImage(static_cast<std::uint32_t>(image), cut).write(disk.path());
