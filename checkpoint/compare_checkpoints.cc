@@ -19,7 +19,7 @@
 namespace fm::checkpoint {
 namespace {
 
-constexpr std::int64_t kPiece = std::int64_t{1} << 16;  // elements that are looked at together
+constexpr std::int64_t kPiece = std::int64_t{1} << 18;  // elements that are looked at together
 
 struct ComparedType {
   std::string_view name;
@@ -52,11 +52,12 @@ std::span<const std::byte> part_of(const ComparedTensor& tensor, std::int64_t fi
 }
 
 // Pages of a mapped file that were read leave the process; the last one with the next part.
-void let_go(std::span<const std::byte> bytes) {
+void let_go(std::span<const std::byte> mapped) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data()) / page * page;
-  const auto end = reinterpret_cast<std::uintptr_t>(bytes.data() + bytes.size()) / page * page;
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  const auto into = reinterpret_cast<std::uintptr_t>(mapped.data()) % page;
+  const std::size_t bytes = (into + mapped.size()) / page * page;
+  std::byte* const begin = const_cast<std::byte*>(mapped.data()) - into;
+  if (bytes > 0) static_cast<void>(::madvise(begin, bytes, MADV_DONTNEED));
 }
 
 // Floats in their order as whole numbers: neighbours differ by 1, -0 and 0 by nothing.
@@ -143,6 +144,38 @@ TensorDifference bytes_difference(const ComparedTensor& a, const ComparedTensor&
   return sum;
 }
 
+// Elements [first, first + count) of two tensors.
+struct ComparedPiece {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  double atol = 0;
+};
+
+void add_piece(const ComparedTensor& a, const ComparedTensor& b, const ComparedPiece& piece,
+               TensorDifference& sum) {
+  const TypePair types{.a = *type_of(a), .b = *type_of(b), .atol = piece.atol};
+  const auto left = part_of(a, piece.first, piece.count, types.a.bytes);
+  const auto right = part_of(b, piece.first, piece.count, types.b.bytes);
+  const bool equal = types.same_type() && std::memcmp(left.data(), right.data(), left.size()) == 0;
+  if (!equal) add_numbers(types, left, right, piece.first, sum);
+}
+
+// The same as difference_of, of tensors in mapped files.
+TensorDifference difference_of_mapped(const ComparedTensor& a, const ComparedTensor& b,
+                                      double atol) {
+  TensorDifference sum;
+  const std::int64_t count = elements_of(a);
+  const bool floats = type_of(a) != nullptr && type_of(b) != nullptr;
+  if (!floats) sum = bytes_difference(a, b);
+  for (std::int64_t first = 0; floats && first < count; first += kPiece) {
+    const std::int64_t some = std::min(kPiece, count - first);
+    add_piece(a, b, {.first = first, .count = some, .atol = atol}, sum);
+    let_go(part_of(a, first, some, type_of(a)->bytes));
+    let_go(part_of(b, first, some, type_of(b)->bytes));
+  }
+  return sum;
+}
+
 std::string problem_of(const ComparedTensor& a, const ComparedTensor& b) {
   if (a.shape != b.shape) {
     return core::concat("the shapes differ: ", shape_text(a.shape), ", ", shape_text(b.shape));
@@ -196,7 +229,7 @@ class Comparer {
     found.shape = a.shape;
     found.types = a.dtype == b.dtype ? a.dtype : a.dtype + ", " + b.dtype;
     found.problem = problem_of(a, b);
-    if (found.problem.empty()) found.numbers = difference_of(a, b, atol_);
+    if (found.problem.empty()) found.numbers = difference_of_mapped(a, b, atol_);
     // Asked again behind the reading: whether a file was cut meanwhile.
     a_.tensor(key);
     b_.tensor(key);
@@ -241,21 +274,11 @@ bool Comparison::same() const {
 }
 
 TensorDifference difference_of(const ComparedTensor& a, const ComparedTensor& b, double atol) {
-  const ComparedType* const of_a = type_of(a);
-  const ComparedType* const of_b = type_of(b);
-  if (of_a == nullptr || of_b == nullptr) return bytes_difference(a, b);
-  const TypePair types{.a = *of_a, .b = *of_b, .atol = atol};
   TensorDifference sum;
+  if (type_of(a) == nullptr || type_of(b) == nullptr) return bytes_difference(a, b);
   const std::int64_t count = elements_of(a);
   for (std::int64_t first = 0; first < count; first += kPiece) {
-    const std::int64_t some = std::min(kPiece, count - first);
-    const auto left = part_of(a, first, some, of_a->bytes);
-    const auto right = part_of(b, first, some, of_b->bytes);
-    const bool equal =
-        types.same_type() && std::memcmp(left.data(), right.data(), left.size()) == 0;
-    if (!equal) add_numbers(types, left, right, first, sum);
-    let_go(left);
-    let_go(right);
+    add_piece(a, b, {.first = first, .count = std::min(kPiece, count - first), .atol = atol}, sum);
   }
   return sum;
 }
