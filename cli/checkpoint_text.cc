@@ -56,11 +56,11 @@ std::vector<std::string> marks_of(const SurveyEntry& entry) {
   return marks;
 }
 
-// "2 (of 1, global_step40)"
+// "2 0123abcd < 4567cdef global_step40"
 std::string run_of(const SurveyEntry& entry) {
   const auto& lineage = entry.lineage;
   if (lineage.run.empty()) return "-";
-  const std::string run = core::concat(lineage.number, " ", lineage.run.substr(0, 8));
+  std::string run = core::concat(lineage.number, " ", lineage.run.substr(0, 8));
   if (lineage.parent_tag.empty()) return run;
   return core::concat(run, " < ", lineage.parent_run.substr(0, 8), " ", lineage.parent_tag);
 }
