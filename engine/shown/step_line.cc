@@ -167,6 +167,9 @@ std::string json_of(const StepLine& line) {
   if (line.loss_scale) out += ", \"loss_scale\": " + number("%.17g", *line.loss_scale);
   out += ", \"mem_peak_bytes\": " + std::to_string(line.mem_peak.count());
   out += ", \"minor_faults\": " + std::to_string(line.minor_faults);
+  if (line.save_stall_ms > 0.0) {
+    out += ", \"save_stall_ms\": " + number("%.3f", line.save_stall_ms);
+  }
   if (line.eval_loss) {
     out += ", \"eval_loss\": " + number("%.9g", *line.eval_loss) +
            ", \"perplexity\": " + number("%.9g", std::exp(*line.eval_loss));

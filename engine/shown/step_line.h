@@ -31,6 +31,7 @@ struct StepLine {
   core::Bytes mem_peak;
   std::int64_t minor_faults = 0;  // pages that this process touched for the first time in the step
   core::PhaseClock phases;
+  double save_stall_ms = 0.0;  // that rank 0 spent on saves between the step before and this one
   std::optional<double> eval_loss;
   BestEvaluation best;
 
