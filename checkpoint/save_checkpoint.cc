@@ -95,8 +95,10 @@ class SaveCourse::Saver {
   void agree() {
     if (!problem_.empty()) request_.fence.check();  // its error is not the storage's
     const std::string problem = comm::first_problem(world_, std::exchange(problem_, ""));
-    if (!result_.durable) result_.problem = problem;
-    if (result_.durable && !problem.empty() && world_.rank() == 0) warn(problem);
+    if (problem.empty()) return;
+    const bool first = !result_.durable && result_.problem.empty();
+    if (first) result_.problem = problem;
+    if (!first && world_.rank() == 0) warn(problem);
   }
 
   // Behind an act that all ranks have ended.

@@ -55,6 +55,19 @@ TEST(StepExchange, TellsSignalsOfAnyRankToAll) {
   });
 }
 
+TEST(StepExchange, SaysWhetherAllAreReadyBesideWhatIsAsked) {
+  comm::run_ranks(3, [](comm::Communicator& world) {
+    StepExchange exchange(world, nullptr, {0, 0, 0});
+    const auto some = exchange.tell({.save = true}, world.rank() != 1, 1);
+    EXPECT_TRUE(some.asked.save);
+    EXPECT_FALSE(some.all_ready);
+    const auto all = exchange.tell({.terminate = world.rank() == 2}, true, 2);
+    EXPECT_FALSE(all.asked.save);
+    EXPECT_TRUE(all.asked.terminate);
+    EXPECT_TRUE(all.all_ready);
+  });
+}
+
 TEST(StepExchange, NamesASlowRankAfterTenStepsAndNotAgainForHundred) {
   comm::run_ranks(4, [](comm::Communicator& inner) {
     core::BlackBox box(inner.rank());
