@@ -17,6 +17,9 @@ using core::Elements;
 using core::Home;
 using pipeline::Op;
 
+// A unit may have two flat parameters, and its gradients come down before either goes up.
+constexpr int kFewestHostPlaces = 2;
+
 SentCopies copies_of(const StateRules& rules, int dp_rank) {
   const int others = rules.dp_size - 1;
   if (rules.host_of.empty()) return {others, others};
@@ -46,6 +49,7 @@ class Builder {
     }
     if (units.tied) add_tied();
     out_.trained = out_.count();
+    leave_device();
     add_frozen();
     place_gathered();
     for (FlatParam& flat_param : trained()) place_gradient(flat_param);
@@ -92,6 +96,42 @@ class Builder {
     cut(flat_param, table);
     out_.flat_params.push_back(flat_param);
     return out_.count() - 1;
+  }
+
+  // The first units keep on the device what `host_share` leaves there, as in DeepSpeed
+  // (runtime/zero/stage3.py, "ratio"). Each flat parameter is in one place as a whole.
+  void leave_device() {
+    if (out_.tiers.moments != core::Tier::kHost) return;
+    Elements all, before;
+    for (const FlatParam& flat_param : out_.flat_params) all += flat_param.optimizer.count;
+    const double stays = (1.0 - out_.host_share) * static_cast<double>(all.count());
+    for (FlatParam& flat_param : out_.flat_params) {
+      before += flat_param.optimizer.count;
+      flat_param.on_host = flat_param.alias < 0 && flat_param.optimizer.count.count() > 0 &&
+                           static_cast<double>(before.count()) > stays;
+    }
+  }
+  bool any_on_host() const {
+    return std::ranges::any_of(out_.flat_params, &FlatParam::on_host);
+  }
+  void reserve_host_places() {
+    if (!any_on_host()) return;
+    Elements largest;
+    for (const FlatParam& flat_param : trained()) {
+      if (flat_param.on_host) largest = std::max(largest, flat_param.optimizer.count);
+    }
+    const auto add = [&](Role role, core::DType element) {
+      out_.reservations.push_back({.role = role,
+                                   .account = Account::kOptimizer,
+                                   .element = element,
+                                   .count = largest,
+                                   .tier = core::Tier::kHost,
+                                   .crosses = true});
+    };
+    for (int place = 0; place < std::max(out_.awake, kFewestHostPlaces); ++place) {
+      add(Role::kHostGradient, DType::kF32);
+      if (out_.is_narrow()) add(Role::kHostRounded, out_.element);
+    }
   }
 
   // Behind all flat parameters that are trained.
@@ -204,10 +244,17 @@ class Builder {
       }
       for (int moment = 0; moment < input_.rules.moments; ++moment) {
         reserve(Role::kMoment, Account::kOptimizer, flat_param.optimizer.count, Where::kPrivate);
+        if (flat_param.on_host) out_.reservations.back().tier = core::Tier::kHost;
       }
-      if (!out_.has_master()) continue;
-      reserve(Role::kMaster, Account::kOptimizer, flat_param.optimizer.count, Where::kPrivate);
+      if (!out_.is_narrow() && !any_on_host()) continue;
+      const bool none = !out_.is_narrow() && !flat_param.on_host;
+      reserve(Role::kMaster, Account::kOptimizer, none ? Elements(0) : flat_param.optimizer.count,
+              Where::kPrivate);
+      if (!flat_param.on_host) continue;
+      out_.reservations.back().tier = core::Tier::kHost;
+      out_.reservations.back().crosses = !out_.is_narrow();
     }
+    reserve_host_places();
     out_.undoes = out_.undoes && pipe_rank_ + 1 < input_.units.pipe_ranks();
     if (!out_.undoes) return;
     const int values = 1 + out_.moments + (out_.keeps_gradients ? 1 : 0);
@@ -279,7 +326,16 @@ Layout make_layout(const LayoutInput& input, int pipe_rank, int dp_rank) {
 Bytes Layout::charged(Account account) const {
   Bytes out;
   for (const Reservation& at : reservations) {
-    if (at.account == account) out += core::bytes_of(at.share, at.element);
+    const bool here = at.tier != core::Tier::kHost;
+    if (here && at.account == account) out += core::bytes_of(at.share, at.element);
+  }
+  return out;
+}
+
+Bytes Layout::host_bytes() const {
+  Bytes out;
+  for (const Reservation& at : reservations) {
+    if (at.tier == core::Tier::kHost) out += core::bytes_of(at.share, at.element);
   }
   return out;
 }

@@ -41,6 +41,8 @@ struct StateRules {
   core::Tiers tiers = {};
   int awake = 0;
   int tier_slots = 1;
+  // In kHost, the share of the elements whose state leaves the device: the last units'.
+  double host_share = 1.0;
   // Updates may be undone: owners keep what was there before (of the last pipe rank nothing, which
   // knows the whole norm). `keeps_gradients`: the update writes over them.
   bool undoes = false;
@@ -84,6 +86,7 @@ struct FlatParam {
   bool tied_end = false;  // the head's end of the tied matrix; counted at the embedding's place
   int alias = -1;   // flat parameter whose weights and moments serve this one (same pipe rank)
   int frozen = -1;  // flat parameter of the frozen parameters of the same unit
+  bool on_host = false;  // its optimizer state lies in the host's memory, beside the device
   int writers = 1;  // units that add to its gradient before it is reduced
   const core::ParamTable* table = nullptr;
   core::ShardMap map = {};
@@ -122,6 +125,8 @@ enum class Role : std::uint8_t {
   kOtherEnd,    // the gradient that the other end of the tied matrix sends
   kDirections,  // the whole flat parameter's, where the optimizer moves matrices as a whole
   kMatrixRoom,  // what it computes them in
+  kHostGradient,  // a place of a ring, in the host's memory: a gradient that came down
+  kHostRounded,   // and the new parameters that go up
   kBefore,      // fp32 parameters, moments and maybe gradients before an update that may be undone
 };
 
@@ -135,6 +140,7 @@ struct Reservation {
   Where where = Where::kPrivate;
   core::Elements share = count;  // that this rank is charged
   core::Tier tier = core::Tier::kDevice;
+  bool crosses = false;  // of the host's: copies between it and the device read or write it
 };
 
 // How often a rank sends: its slice, to so many others; its part of a sum, for so many, each of so
@@ -179,13 +185,18 @@ struct Layout : StateRules {
   // What is added at its owner: rounds, or the gradients of every rank in them.
   int leaves() const { return single_slots > 0 ? single_slots : micros; }
   bool is_frozen(int flat_param) const { return flat_param >= trained; }
-  // Whether the parameters of a flat parameter are the rounded fp32 ones of the optimizer.
-  bool has_master(int flat_param) const { return has_master() && !is_frozen(flat_param); }
-  bool has_master() const { return element != core::DType::kF32; }
+  // Whether the parameters of a flat parameter follow from fp32 ones of the optimizer: rounded ones,
+  // or a copy of the host's.
+  bool has_master(int flat_param) const {
+    return (is_narrow() || at(flat_param).on_host) && !is_frozen(flat_param);
+  }
+  bool is_narrow() const { return element != core::DType::kF32; }
   // Whether every rank, and not the owner alone, gets the sum of a gradient.
   bool sums_are_whole() const;
-  // Of every reservation in the account.
+  // Of every reservation in the account where the rank computes, and of all of them in the host's
+  // memory beside its device.
   core::Bytes charged(core::Account account) const;
+  core::Bytes host_bytes() const;
   // The flat parameter that has the parameters of this one.
   int home_of(int flat_param) const {
     return at(flat_param).alias < 0 ? flat_param : at(flat_param).alias;

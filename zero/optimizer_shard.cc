@@ -1,7 +1,12 @@
 #include "zero/optimizer_shard.h"
 
 #include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
 #include <span>
+#include <thread>
+#include <utility>
 
 #include "core/check.h"
 #include "kernels/pointwise/elements.h"
@@ -28,6 +33,34 @@ void round(const core::Work& work, core::DType element, void* params, const floa
   } else {
     kernels::cast(work, count.count(), from, static_cast<core::Bf16*>(to));
   }
+}
+
+// body(begin, end) on parts of the range, which threads take in turn.
+template <class Body>
+void for_parts(int threads, const Range& range, const Body& body) {
+  const std::int64_t parts = core::ceil_div(range.count.count(), kPart.count());
+  std::atomic<std::int64_t> next = 0;
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto run = [&] {
+    try {
+      for (std::int64_t part = next++; part < parts; part = next++) {
+        const Elements begin = range.first + kPart * part;
+        body(begin, std::min(begin + kPart, range.first + range.count));
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      failure = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (std::int64_t i = 1; i < std::min<std::int64_t>(threads, parts); ++i) {
+      others.emplace_back(run);
+    }
+    run();
+  }
+  if (failure != nullptr) std::rethrow_exception(failure);
 }
 
 }  // namespace
@@ -86,8 +119,8 @@ void* OptimizerShard::updated(int flat_param, ParamStore& params) const {
 }
 
 void OptimizerShard::round_master(const core::Work& work, int flat_param, ParamStore& params) {
-  FM_CHECK(layout_.has_master(flat_param), "flat parameter ", flat_param,
-           " has no master to round");
+  FM_CHECK(layout_.has_master(flat_param) && !layout_.at(flat_param).on_host, "flat parameter ",
+           flat_param, " has no master to round here");
   round(work, layout_.element, updated(flat_param, params), master(flat_param), Elements(0),
         layout_.at(flat_param).optimizer.count);
 }
@@ -104,7 +137,8 @@ OptimizerShard::Owned OptimizerShard::owned_of(int flat_param, ParamStore& param
   at.first = updates.first;
   at.last = at.first + updates.count;
   at.values = updated(flat_param, params);
-  at.param = layout_.has_master() ? master(flat_param) : static_cast<float*>(at.values);
+  FM_CHECK(!layout_.at(flat_param).on_host, "the host updates flat parameter ", flat_param);
+  at.param = layout_.is_narrow() ? master(flat_param) : static_cast<float*>(at.values);
   at.grad = grad.data();
   return at;
 }
@@ -150,7 +184,7 @@ void OptimizerShard::undo(core::Work& work, int flat_param, ParamStore& params, 
     kernels::copy(work, count.count(), before, values);
     before += count.count();
   }
-  if (layout_.has_master()) round_master(work, flat_param, params);
+  if (layout_.is_narrow()) round_master(work, flat_param, params);
 }
 
 void OptimizerShard::update(core::Work& work, int flat_param, const optim::UpdateScalars& scalars,
@@ -181,7 +215,7 @@ optim::UpdateSlice OptimizerShard::slice_of(int flat_param, const Owned& at, Ele
 
 void OptimizerShard::round_moved(const core::Work& work, const Owned& at, Elements begin,
                                  Elements end) {
-  if (!layout_.has_master()) return;
+  if (!layout_.is_narrow()) return;
   round(work, layout_.element, at.values, at.param, begin - at.first, end - begin);
 }
 
@@ -199,6 +233,41 @@ void OptimizerShard::update_parts(const core::Work& work, int flat_param,
   const Elements boundary = std::clamp(layout_.at(flat_param).table->decayed(), at.first, at.last);
   run(boundary, at.last);
   run(at.first, boundary);
+}
+
+OptimizerShard::Owned OptimizerShard::owned_on_host(const HostSlice& slice) {
+  const FlatParam& here = layout_.at(slice.flat_param);
+  FM_CHECK(here.on_host, "the device updates flat parameter ", slice.flat_param);
+  Owned at;
+  at.first = here.optimizer.first;
+  at.last = at.first + here.optimizer.count;
+  at.values = slice.rounded;
+  at.param = master(slice.flat_param);
+  at.grad = slice.grad;
+  return at;
+}
+
+void OptimizerShard::update_on_host(int threads, const HostSlice& slice,
+                                    const optim::UpdateScalars& scalars) {
+  FM_CHECK(options_.rule->by_tensor == nullptr && options_.rule->by_matrix == nullptr,
+           options_.rule->name, " moves tensors as a whole");
+  const Owned at = owned_on_host(slice);
+  const Elements decayed = layout_.at(slice.flat_param).table->decayed();
+  for_parts(threads, {at.first, at.last - at.first}, [&](Elements begin, Elements end) {
+    const core::Work here;
+    const Elements boundary = std::clamp(decayed, begin, end);
+    for (const auto& [from, until] : {std::pair(begin, boundary), std::pair(boundary, end)}) {
+      if (from == until) continue;
+      optim::update(here, options_, scalars, slice_of(slice.flat_param, at, from, until));
+    }
+    round_moved(here, at, begin, end);
+  });
+}
+
+void OptimizerShard::round_on_host(int threads, const HostSlice& slice) {
+  const Owned at = owned_on_host(slice);
+  for_parts(threads, {at.first, at.last - at.first},
+            [&](Elements begin, Elements end) { round_moved({}, at, begin, end); });
 }
 
 float* OptimizerShard::all_directions(const core::Work& work, int flat_param, const Owned& at) {

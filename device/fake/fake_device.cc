@@ -1,6 +1,7 @@
 #include "device/fake/fake_device.h"
 
 #include <cstring>
+#include <utility>
 
 #include "core/check.h"
 #include "device/fake/fake_kernels.h"
@@ -16,10 +17,16 @@ FakeDevice::FakeDevice(std::uint64_t seed, core::Bytes memory)
           },
           memory) {}
 
-FakeDevice::FakeDevice(const MakeQueue& make, core::Bytes memory)
+FakeDevice::FakeDevice(MakeQueue make, core::Bytes memory)
     : views_(memory),
-      queues_{make(Name::kCompute, views_, memory_), make(Name::kIn, views_, memory_),
-              make(Name::kOut, views_, memory_)} {}
+      make_(std::move(make)),
+      queues_{make_(Name::kCompute, views_, memory_), make_(Name::kIn, views_, memory_),
+              make_(Name::kOut, views_, memory_)} {}
+
+std::shared_ptr<core::Queue> FakeDevice::new_queue() {
+  const int name = static_cast<int>(Name::kFirstNew) + new_queues_++;
+  return make_(static_cast<Name>(name), views_, memory_);
+}
 
 void* FakeDevice::Memory::allocate(core::Bytes bytes) {
   void* const data = device_.views_.allocate(bytes);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/check.h"
+#include "engine/plan/host_tier.h"
 
 namespace fm::engine {
 namespace {
@@ -49,6 +50,8 @@ int first_rank_of(const core::Mesh& mesh, int pipe_rank) {
 zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& model,
                                const RunShape& run, const pipeline::ProgramRules& rules) {
   const optim::OptimizerRow& rule = *options.optimizer.rule;
+  core::Tiers tiers;
+  if (state_on_host(options)) tiers.moments = tiers.masters = core::Tier::kHost;
   std::vector<const core::ParamTable*> tables, frozen;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
     tables.push_back(&model.table(unit));
@@ -65,6 +68,9 @@ zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& 
                     .gradient_travel = run.between.gradients,
                     .weight_travel = run.between.weights,
                     .gradient_slots = run.overlap && run.sharding.reduce_every_micro ? 2 : 1,
+                    .tiers = tiers,
+                    .awake = options.offload.optimizer_buffers,
+                    .host_share = options.offload.ratio,
                     .undoes = rules.validates,
                     .keeps_gradients = rule.by_matrix != nullptr || rule.by_tensor != nullptr},
           .units = rules.units,
@@ -109,6 +115,7 @@ MemoryForecast RunPlan::memory(int pipe_rank) const {
   out.activations = core::bytes_of(hidden, layout.element) * sizes.peaks.hidden +
                     sizes.kept * sizes.peaks.kept + sizes.parked * sizes.peaks.parked;
   out.tables = core::bytes_of(rope, core::DType::kF32);
+  out.host = layout.host_bytes();
   return out;
 }
 

@@ -58,6 +58,14 @@ std::vector<float> whole_of(RankState& state, int flat_param) {
   if (state.layout.has_master(flat_param)) {
     mine = state.optimizer.master(flat_param) + (at.owned.first - at.optimizer.first).count();
   }
+  core::Buffer raised;
+  if (at.on_host) {
+    state.on_host->finish();
+    raised = core::make_f32(state.ledger, core::Account::kScratch, at.map.slice(),
+                            state.memory.source);
+    state.work.queue->copy_in(mine, raised.data(), raised.bytes());
+    mine = raised.f32();
+  }
   const core::Buffer whole =
       core::make_f32(state.ledger, core::Account::kScratch, at.map.padded(), state.memory.source);
   state.dp

@@ -28,10 +28,13 @@ namespace {
 
 // Parameters follow from the masters that were filled, on every rank that reads them.
 void publish_masters(RankState& state) {
-  if (!state.layout.has_master()) return;
   for (int flat_param = 0; flat_param < state.layout.trained; ++flat_param) {
-    if (state.layout.at(flat_param).alias >= 0) continue;
-    state.optimizer.round_master(state.work, flat_param, state.params);
+    if (state.layout.at(flat_param).alias >= 0 || !state.layout.has_master(flat_param)) continue;
+    if (state.layout.at(flat_param).on_host) {
+      state.on_host->refresh(flat_param, state.params);
+    } else {
+      state.optimizer.round_master(state.work, flat_param, state.params);
+    }
     if (state.layout.plan.publishes()) state.params.publish(flat_param).wait(state.work);
   }
 }

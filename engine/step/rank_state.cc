@@ -92,6 +92,13 @@ std::vector<int> near_group(const RunPlan& plan, int world_rank) {
   return members;
 }
 
+// What copies touch is page-locked, unless the run does not want that.
+std::optional<core::HostMemory> host_memory_of(core::Device* device, const OffloadOptions& options,
+                                               core::HugePages& pages, core::Ledger& ledger) {
+  if (device == nullptr) return std::nullopt;
+  return core::HostMemory{ledger, pages, options.pin_memory ? device->host_memory() : pages};
+}
+
 }  // namespace
 
 RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
@@ -101,7 +108,9 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       model(run_model),
       ledger(run_ledger),
       device(on.device),
-      memory(ledger, device == nullptr ? core::heap() : device->memory()),
+      host_memory(host_memory_of(device, options.offload, host_pages, host_ledger)),
+      memory(ledger, device == nullptr ? core::heap() : device->memory(),
+             host_memory ? &*host_memory : nullptr),
       world(run_world),
       at(plan.mesh.position_of(world.rank())),
       dp(Groups{world, ledger, on}.that_add(plan.mesh.shard_group(world.rank()),
@@ -141,6 +150,9 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       parked(memory, core::Account::kActivations, {pools.parked, pools.peaks.parked}, work.queue),
       scratch(ledger, core::Account::kScratch, pools.arena, memory.source) {
   work.arena = core::Arena(scratch.span(), work.queue);
+  if (layout.host_bytes().count() == 0) return;
+  FM_CHECK(device != nullptr, "this CPU's memory is the host's");
+  on_host.emplace(layout, memory, *device, optimizer, plan.threads);
 }
 
 data::BatchStream::Layout stream_layout(const RankState& state, const TrainOptions& options) {

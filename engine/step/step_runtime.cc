@@ -174,8 +174,10 @@ void StepRuntime::wait_for_weights(int unit) {
     at->second.frozen.wait(state_.work);
     at->second.tied.wait(state_.work);
   }
+  state_.arrive(state_.own_flat_param(unit));
   wait_for_publication(state_.own_flat_param(unit));
   const int tied = state_.tied_flat_param(unit);
+  state_.arrive(tied);
   if (tied < 0) return;
   const int alias = state_.layout.at(tied).alias;
   wait_for_publication(alias < 0 ? tied : alias);
@@ -214,6 +216,7 @@ void StepRuntime::gather(int unit) {
   const int own = state_.own_flat_param(unit);
   const auto gather_behind = [&](int flat_param, Elements behind) {
     if (flat_param < 0) return comm::Pending();
+    state_.arrive(flat_param);
     return state_.params.gather(flat_param,
                                 core::element_at(gathered.slot, behind, state_.model.element));
   };
@@ -481,8 +484,17 @@ void StepRuntime::update(int unit) {
     if (request_.speculative && state_.layout.undoes) {
       state_.optimizer.set_aside(state_.work, flat_param, state_.params, state_.grads);
     }
+    if (updated_on_host(flat_param)) continue;
     state_.optimizer.update(state_.work, flat_param, request_.scalars, state_.params, state_.grads);
   }
+}
+
+bool StepRuntime::updated_on_host(int flat_param) {
+  if (!state_.on_host || !state_.on_host->has(flat_param)) return false;
+  state_.on_host->fetch(flat_param, state_.grads);
+  state_.on_host->update(flat_param, request_.scalars);
+  state_.on_host->store(flat_param, state_.params);
+  return true;
 }
 
 void StepRuntime::publish(int unit) {
@@ -494,6 +506,7 @@ void StepRuntime::publish(int unit) {
 
 void StepRuntime::publish_flat_param(int flat_param) {
   const TraceRange range(clock_, Phase::kGather);
+  state_.arrive(flat_param);
   publications_[flat_param] = state_.params.publish(flat_param);
   if (!state_.plan.overlap) wait_for_publication(flat_param);
 }
@@ -507,6 +520,7 @@ void StepRuntime::wait_for_publication(int flat_param) {
 
 void StepRuntime::settle() {
   while (!publications_.empty()) wait_for_publication(publications_.begin()->first);
+  if (state_.on_host) state_.on_host->finish();
   ahead_.settle();
 }
 

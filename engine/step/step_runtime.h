@@ -87,6 +87,7 @@ class StepRuntime : public pipeline::StepHandler {
   void validate();
   void update(int unit);
   void publish(int unit);
+  bool updated_on_host(int flat_param);
   void report();
 
   // `reads_weights`: false leaves them out, where no unit's weights are at hand.

@@ -51,13 +51,19 @@ bool takes_part(const zero::FlatParam& flat_param, Part part) {
 std::shared_ptr<core::TensorSource> numbers_in(const RankState& state, void* data, DType element) {
   return core::in_memory_of(state.work.queue, data, element);
 }
+// Of the optimizer, which may keep it in the host's memory.
+std::shared_ptr<core::TensorSource> state_in(RankState& state, int flat_param, float* data) {
+  if (!state.layout.at(flat_param).on_host) return numbers_in(state, data, DType::kF32);
+  state.on_host->finish();
+  return core::in_memory(data);
+}
 
 std::vector<core::TensorSlice> weight_slices(RankState& state, int flat_param, Part part) {
   const zero::Layout& layout = state.layout;
   const bool master = layout.has_master(flat_param);
   const zero::FlatParam& at = layout.at(flat_param);
   const Run run = run_of(at, master ? at.optimizer : at.params, part);
-  const auto kept = master ? numbers_in(state, state.optimizer.master(flat_param), DType::kF32)
+  const auto kept = master ? state_in(state, flat_param, state.optimizer.master(flat_param))
                            : numbers_in(state, state.params.kept(flat_param), layout.element);
   return core::cut_slices(*at.table, run.first, run.count, kept, run.at, repeats_of(part));
 }
@@ -182,7 +188,7 @@ std::vector<FileSlice> checkpoint_slices(RankState& state, const optim::Optimize
       append(
           out, file_name(names[static_cast<std::size_t>(index)], file_unit(at)),
           core::cut_slices(*at.table, moments.first, moments.count,
-                           numbers_in(state, state.optimizer.kept(flat_param, index), DType::kF32),
+                           state_in(state, flat_param, state.optimizer.kept(flat_param, index)),
                            moments.at, repeats_of(part)));
     }
   }

@@ -62,6 +62,7 @@ class OwnQueue : public core::Queue {
   }
   void forget(void*, core::Bytes) override { ++forgotten; }
   void tell_time(std::int64_t*) override {}
+  void call(std::function<void()> task) override { task(); }
   core::EventPtr record() override {
     class Come : public core::QueueEvent {
      public:
@@ -88,6 +89,8 @@ class OwnDevice : public core::Device {
   core::Queue& compute() override { return queue; }
   core::Queue& in() override { return queue; }
   core::Queue& out() override { return queue; }
+  std::shared_ptr<core::Queue> new_queue() override { return std::make_shared<OwnQueue>(source); }
+  core::MemorySource& host_memory() override { return core::heap(); }
 
   OwnMemory source;
   OwnQueue queue{source};
