@@ -78,7 +78,7 @@ void HostUpdates::store(int flat_param, ParamStore& params) {
   const bool all = layout_.plan.optimizer == core::Home::kEveryRank;
   void* const to = all ? params.kept(flat_param) : params.slice(flat_param);
   const void* const from =
-      layout_.is_narrow() ? place.rounded.data() : optimizer_.master(flat_param);
+      layout_.has_master() ? place.rounded.data() : optimizer_.master(flat_param);
   up_->wait(std::move(place.reached));
   up_->copy_in(from, to, core::bytes_of(layout_.at(flat_param).optimizer.count, layout_.element));
   place.free = up_->record();

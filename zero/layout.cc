@@ -114,6 +114,20 @@ class Builder {
   bool any_on_host() const {
     return std::ranges::any_of(out_.flat_params, &FlatParam::on_host);
   }
+  // Moments and master of one flat parameter, where some lie in the host's memory, which has a copy
+  // of fp32 parameters as a master.
+  void reserve_beside(const FlatParam& flat_param) {
+    const bool has_master = out_.has_master() || flat_param.on_host;
+    for (int each = 0; each <= out_.moments; ++each) {
+      const bool master = each == out_.moments;
+      reserve(master ? Role::kMaster : Role::kMoment, Account::kOptimizer,
+              master && !has_master ? Elements(0) : flat_param.optimizer.count,
+              Reservation::Where::kPrivate);
+      if (!flat_param.on_host) continue;
+      out_.reservations.back().tier = core::Tier::kHost;
+      out_.reservations.back().crosses = master && !out_.has_master();
+    }
+  }
   void reserve_host_places() {
     if (!any_on_host()) return;
     Elements largest;
@@ -130,7 +144,7 @@ class Builder {
     };
     for (int place = 0; place < std::max(out_.awake, kFewestHostPlaces); ++place) {
       add(Role::kHostGradient, DType::kF32);
-      if (out_.is_narrow()) add(Role::kHostRounded, out_.element);
+      if (out_.has_master()) add(Role::kHostRounded, out_.element);
     }
   }
 
@@ -242,18 +256,14 @@ class Builder {
       for (int level = 0; level < out_.counter_levels; ++level) {
         reserve(Role::kCounter, Account::kScratch, flat_param.grads.count, Where::kPrivate);
       }
-      for (int moment = 0; moment < input_.rules.moments; ++moment) {
-        reserve(Role::kMoment, Account::kOptimizer, flat_param.optimizer.count, Where::kPrivate);
-        if (flat_param.on_host) out_.reservations.back().tier = core::Tier::kHost;
+      if (any_on_host()) {
+        reserve_beside(flat_param);
+        continue;
       }
-      if (!out_.is_narrow() && !any_on_host()) continue;
-      const bool none = !out_.is_narrow() && !flat_param.on_host;
-      reserve(Role::kMaster, Account::kOptimizer, none ? Elements(0) : flat_param.optimizer.count,
-              Where::kPrivate);
-      if (!flat_param.on_host) continue;
-      out_.reservations.back().tier = core::Tier::kHost;
-      out_.reservations.back().crosses = !out_.is_narrow();
+      if (!out_.sleeps(Role::kMoment)) reserve_state(Role::kMoment, flat_param.optimizer.count);
+      if (!out_.sleeps(Role::kMaster)) reserve_state(Role::kMaster, flat_param.optimizer.count);
     }
+    reserve_rings();
     reserve_host_places();
     out_.undoes = out_.undoes && pipe_rank_ + 1 < input_.units.pipe_ranks();
     if (!out_.undoes) return;
@@ -261,6 +271,27 @@ class Builder {
     for (const FlatParam& flat_param : trained()) {
       reserve(Role::kBefore, Account::kOptimizer, flat_param.optimizer.count * values,
               Where::kPrivate);
+    }
+  }
+
+  // Of one flat parameter, or of one place in the ring.
+  void reserve_state(Role role, Elements count) {
+    const bool master = role == Role::kMaster;
+    for (int each = 0; each < (master ? (out_.has_master() ? 1 : 0) : out_.moments); ++each) {
+      reserve(role, Account::kOptimizer, count, Reservation::Where::kPrivate);
+      out_.reservations.back().in_ring = out_.sleeps(role);
+    }
+  }
+  // Places are alike, because flat parameters take them in turn.
+  void reserve_rings() {
+    Elements largest;
+    for (const FlatParam& flat_param : trained()) {
+      largest = std::max(largest, flat_param.optimizer.count);
+    }
+    for (const Role role : {Role::kMoment, Role::kMaster}) {
+      for (int place = 0; out_.sleeps(role) && place < out_.ring_places(); ++place) {
+        reserve_state(role, largest);
+      }
     }
   }
 
@@ -338,6 +369,13 @@ Bytes Layout::host_bytes() const {
     if (at.tier == core::Tier::kHost) out += core::bytes_of(at.share, at.element);
   }
   return out;
+}
+
+core::Tier Layout::tier_of(Role role) const {
+  if (role == Role::kMoment) return tiers.moments;
+  if (role == Role::kMaster) return tiers.masters;
+  if (role == Role::kGrads) return tiers.grads;
+  return role == Role::kParams ? tiers.params : core::Tier::kDevice;
 }
 
 std::vector<int> Layout::read_by(int unit) const {

@@ -3,51 +3,18 @@
 // parameter tables and the rank's place in the mesh alone; `--plan` adds it up.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <vector>
 
-#include "comm/travel.h"
 #include "core/check.h"
 #include "core/ledger.h"
 #include "core/param_table.h"
-#include "core/shard_plan.h"
-#include "optim/optimizer.h"
 #include "pipeline/placement.h"
+#include "zero/state_rules.h"
 
 namespace fm::zero {
-
-// What all ranks have in common.
-struct StateRules {
-  core::ShardPlan plan;
-  core::SumOrder order = core::SumOrder::kFast;
-  core::DType element = core::DType::kF32;  // of parameters; in bf16 their owners keep fp32 masters
-  int moments = 2;                          // fp32 optimizer values per parameter
-  const optim::MatrixRule* matrices = nullptr;  // of the optimizer
-  int dp_size = 1;
-  int micros = 1;
-  // Canonical order, where a round of micro-batches, one of each data rank, is no subtree: their
-  // gradients meet at the owner one by one. How many a step has; 0: a round is summed on its way.
-  int single_slots = 0;
-  // Between hosts; host_of: by data rank, empty: every rank has a host to itself.
-  comm::Travel gradient_travel = comm::Travel::kWhole;
-  comm::Travel weight_travel = comm::Travel::kWhole;
-  std::vector<int> host_of = {};
-  // Whole gradients that wait for their reduction at once, where each micro-batch is reduced; a
-  // reduction is under way while backward writes into the next slot.
-  int gradient_slots = 1;
-  // Where slices sleep. Of what sleeps in kNvme so many flat parameters are awake at once, each in
-  // a place of a ring; with two slots a new value is written beside the old one.
-  core::Tiers tiers = {};
-  int awake = 0;
-  int tier_slots = 1;
-  // In kHost, the share of the elements whose state leaves the device: the last units'.
-  double host_share = 1.0;
-  // Updates may be undone: owners keep what was there before (of the last pipe rank nothing, which
-  // knows the whole norm). `keeps_gradients`: the update writes over them.
-  bool undoes = false;
-  bool keeps_gradients = false;
-};
 
 struct LayoutInput {
   StateRules rules;
@@ -141,6 +108,7 @@ struct Reservation {
   core::Elements share = count;  // that this rank is charged
   core::Tier tier = core::Tier::kDevice;
   bool crosses = false;  // of the host's: copies between it and the device read or write it
+  bool in_ring = false;  // one place of several, which flat parameters that sleep take in turn
 };
 
 // How often a rank sends: its slice, to so many others; its part of a sum, for so many, each of so
@@ -185,12 +153,18 @@ struct Layout : StateRules {
   // What is added at its owner: rounds, or the gradients of every rank in them.
   int leaves() const { return single_slots > 0 ? single_slots : micros; }
   bool is_frozen(int flat_param) const { return flat_param >= trained; }
-  // Whether the parameters of a flat parameter follow from fp32 ones of the optimizer: rounded ones,
-  // or a copy of the host's.
+  // Where the buffers of a role sleep; of what sleeps in kNvme, the places in memory, and which one
+  // a flat parameter has while it is awake.
+  core::Tier tier_of(Role role) const;
+  bool sleeps(Role role) const { return tier_of(role) == core::Tier::kNvme; }
+  int ring_places() const { return std::min(awake, trained); }
+  int ring_place(int flat_param) const { return flat_param % awake; }
+  // Whether the parameters of a flat parameter follow from fp32 ones of the optimizer: are them,
+  // rounded, or are a copy of the host's.
   bool has_master(int flat_param) const {
-    return (is_narrow() || at(flat_param).on_host) && !is_frozen(flat_param);
+    return (has_master() || at(flat_param).on_host) && !is_frozen(flat_param);
   }
-  bool is_narrow() const { return element != core::DType::kF32; }
+  bool has_master() const { return element != core::DType::kF32; }
   // Whether every rank, and not the owner alone, gets the sum of a gradient.
   bool sums_are_whole() const;
   // Of every reservation in the account where the rank computes, and of all of them in the host's

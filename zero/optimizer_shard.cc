@@ -138,7 +138,7 @@ OptimizerShard::Owned OptimizerShard::owned_of(int flat_param, ParamStore& param
   at.last = at.first + updates.count;
   at.values = updated(flat_param, params);
   FM_CHECK(!layout_.at(flat_param).on_host, "the host updates flat parameter ", flat_param);
-  at.param = layout_.is_narrow() ? master(flat_param) : static_cast<float*>(at.values);
+  at.param = layout_.has_master() ? master(flat_param) : static_cast<float*>(at.values);
   at.grad = grad.data();
   return at;
 }
@@ -184,7 +184,7 @@ void OptimizerShard::undo(core::Work& work, int flat_param, ParamStore& params, 
     kernels::copy(work, count.count(), before, values);
     before += count.count();
   }
-  if (layout_.is_narrow()) round_master(work, flat_param, params);
+  if (layout_.has_master()) round_master(work, flat_param, params);
 }
 
 void OptimizerShard::update(core::Work& work, int flat_param, const optim::UpdateScalars& scalars,
@@ -215,7 +215,7 @@ optim::UpdateSlice OptimizerShard::slice_of(int flat_param, const Owned& at, Ele
 
 void OptimizerShard::round_moved(const core::Work& work, const Owned& at, Elements begin,
                                  Elements end) {
-  if (!layout_.is_narrow()) return;
+  if (!layout_.has_master()) return;
   round(work, layout_.element, at.values, at.param, begin - at.first, end - begin);
 }
 

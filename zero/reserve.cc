@@ -15,7 +15,8 @@ core::MemorySource& source_of(const Reservation& at, const core::RankMemory& mem
   if (at.tier == core::Tier::kHost) {
     return at.crosses ? host_of(memory).crossed : host_of(memory).own;
   }
-  if (at.where == Reservation::Where::kPrivate) return memory.source;
+  const bool moves = at.in_ring && memory.source.of_host();  // from and to a disk
+  if (at.where == Reservation::Where::kPrivate) return moves ? core::heap_pages() : memory.source;
   FM_CHECK(dp != nullptr, "memory that others read needs their communicator");
   if (at.where == Reservation::Where::kPeers) return dp->memory();
   FM_CHECK(dp->common_memory() != nullptr, "parameters of one host need shared memory");

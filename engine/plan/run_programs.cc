@@ -53,7 +53,7 @@ struct Prefetch {
   core::Elements window;
 };
 
-Prefetch prefetch_of(const TrainOptions& options, const model::Model& model, bool overlap) {
+Prefetch prefetch_of(const TrainOptions& options, const model::Model& model, const RunShape& run) {
   Prefetch out;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
     const core::ParamTable* const frozen = model.frozen_table(unit);
@@ -64,9 +64,11 @@ Prefetch prefetch_of(const TrainOptions& options, const model::Model& model, boo
        {model.head->tied_params(), model.head->frozen_tied_params()}) {
     if (tied != nullptr) out.of_unit.back() += tied->elements();
   }
-  if (!overlap) return out;
+  if (!run.overlap && !run.params_sleep) return out;
   const core::Elements largest = std::ranges::max(out.of_unit);
   out.window = core::Elements(options.prefetch_elements.value_or(largest.count()));
+  // A disk is read while the unit before computes.
+  if (run.params_sleep) out.window = std::max(out.window, largest);
   return out;
 }
 
@@ -124,7 +126,7 @@ RunPrograms build_programs(const TrainOptions& options, const model::Model& mode
                            const RunShape& run, const pipeline::Placement& placed,
                            const RunSchedule& schedule) {
   const std::string own = options.own_schedule ? options.own_schedule->name : "";
-  const Prefetch prefetch = prefetch_of(options, model, run.overlap);
+  const Prefetch prefetch = prefetch_of(options, model, run);
   std::vector<Program> units = expanded(schedule.scheduled, placed);
   pipeline::ProgramRules rules = training_rules(options, run, placed, units.front());
   std::vector<Program> train =

@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "engine/plan/sequence_layout.h"
+#include "engine/plan/sleeping_params.h"
 #include "kernels/threads.h"
 
 namespace fm::engine {
@@ -93,7 +94,10 @@ RunShape shape_run(const TrainOptions& options, const model::Model& model,
   const core::SequenceSplit split = sequence_split_of(options, model);
   check_length(model.unit_count(), batch.accumulation);
   const bool alone = mesh.shards() == 1;  // then there is nobody to share with
-  const core::ParamSharing sharing = alone ? core::ParamSharing::kPrivate : world.sharing;
+  // What sleeps is one slice of each rank, and becomes whole in slots.
+  const bool sleeping = params_sleep(options, model, mesh);
+  const core::ParamSharing sharing =
+      alone || sleeping ? core::ParamSharing::kPrivate : world.sharing;
   core::ShardPlan sharding =
       core::plan_of(options.zero_stage, options.sum_order, sharing, options.reductions);
   sharding.regather = options.regather;
@@ -105,6 +109,7 @@ RunShape shape_run(const TrainOptions& options, const model::Model& model,
           .sharding = sharding,
           .overlap = options.overlap && !alone && world.sharing == core::ParamSharing::kPrivate,
           .threads = world.threads,
+          .params_sleep = sleeping,
           .between = std::move(between)};
 }
 

@@ -32,10 +32,11 @@ std::vector<int> planned_hosts(const TrainOptions& options, int ranks);
 struct RunShape {
   core::Mesh mesh;
   ResolvedBatch batch;
-  core::BatchShape shape;    // of one micro-batch on a rank
-  core::ShardPlan sharding;  // ZeRO
-  bool overlap = false;      // of messages between hosts with what units compute
-  int threads = 1;           // of a rank: of its core::Work, for which scratch is made
+  core::BatchShape shape;     // of one micro-batch on a rank
+  core::ShardPlan sharding;   // ZeRO
+  bool overlap = false;       // of messages between hosts with what units compute
+  int threads = 1;            // of a rank: of its core::Work, for which scratch is made
+  bool params_sleep = false;  // on disks, but for the first ones of a rank
   BetweenHosts between = {};
 
   int micros() const { return static_cast<int>(batch.accumulation); }
