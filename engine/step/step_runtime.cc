@@ -40,6 +40,7 @@ StepRuntime::StepRuntime(RankState& state, core::PhaseClock& clock, core::BlackB
       box_(box),
       exchange_(state, clock),
       ahead_(state, clock),
+      publications_(state),
       slot_loss_(state.memory, static_cast<std::size_t>(state.plan.rules.micros)),
       reaches_(state.memory, most_entries(state.model)),
       all_losses_(slot_loss_.size() * static_cast<std::size_t>(state.plan.mesh.shards())) {
@@ -174,13 +175,9 @@ void StepRuntime::wait_for_weights(int unit) {
     at->second.frozen.wait(state_.work);
     at->second.tied.wait(state_.work);
   }
-  state_.arrive(state_.own_flat_param(unit));
-  wait_for_publication(state_.own_flat_param(unit));
+  publications_.wait_for(state_.own_flat_param(unit));
   const int tied = state_.tied_flat_param(unit);
-  state_.arrive(tied);
-  if (tied < 0) return;
-  const int alias = state_.layout.at(tied).alias;
-  wait_for_publication(alias < 0 ? tied : alias);
+  if (tied >= 0) publications_.wait_for(state_.layout.home_of(tied));
 }
 
 model::Weights StepRuntime::weights_of(int unit) {
@@ -499,29 +496,14 @@ bool StepRuntime::updated_on_host(int flat_param) {
 
 void StepRuntime::publish(int unit) {
   if (!changes(unit)) return;
-  publish_flat_param(state_.own_flat_param(unit));
-  const int tied = state_.tied_end(unit);
-  if (tied >= 0 && state_.layout.at(tied).alias < 0) publish_flat_param(tied);
-}
-
-void StepRuntime::publish_flat_param(int flat_param) {
-  // Alone, what the host updates is waited for by who reads it.
-  if (state_.on_host && state_.dp->size() == 1) return;
   const TraceRange range(clock_, Phase::kGather);
-  state_.arrive(flat_param);
-  publications_[flat_param] = state_.params.publish(flat_param);
-  if (!state_.plan.overlap) wait_for_publication(flat_param);
-}
-
-void StepRuntime::wait_for_publication(int flat_param) {
-  const auto at = publications_.find(flat_param);
-  if (at == publications_.end()) return;
-  at->second.wait(state_.work);
-  publications_.erase(at);
+  publications_.publish(state_.own_flat_param(unit));
+  const int tied = state_.tied_end(unit);
+  if (tied >= 0 && state_.layout.at(tied).alias < 0) publications_.publish(tied);
 }
 
 void StepRuntime::settle() {
-  while (!publications_.empty()) wait_for_publication(publications_.begin()->first);
+  publications_.settle();
   if (state_.on_host) state_.on_host->finish();
   ahead_.settle();
 }
@@ -578,7 +560,7 @@ void StepRuntime::discard_forwards() {
   }
   gathered_.clear();
   counting_.finish();
-  while (!publications_.empty()) wait_for_publication(publications_.begin()->first);
+  publications_.settle();
 }
 
 // The last pipe rank, which knew all sums, has updated by them.
@@ -598,7 +580,7 @@ void StepRuntime::redo_update(const StepAhead::Step& step) {
         state_.optimizer.update(state_.work, flat_param, step.request.scalars, state_.params,
                                 state_.grads);
       }
-      if (publishes && state_.layout.at(flat_param).alias < 0) publish_flat_param(flat_param);
+      if (publishes && state_.layout.at(flat_param).alias < 0) publications_.publish(flat_param);
     }
   }
 }
