@@ -1,6 +1,7 @@
 #include "pipeline/rank_rules.h"
 
 #include "core/check.h"
+#include "pipeline/ring_places.h"
 
 namespace fm::pipeline {
 
@@ -37,9 +38,9 @@ RankRules::Rule RankRules::rule_of(Op op) {
       {Op::kRecvNorm, &RankRules::receive_norm},
       {Op::kSendNorm, &RankRules::send_norm},
       {Op::kValidate, &RankRules::validate},
-      {Op::kFetch, &RankRules::offload},
+      {Op::kFetch, &RankRules::fetch},
       {Op::kUpdate, &RankRules::update},
-      {Op::kStore, &RankRules::offload},
+      {Op::kStore, &RankRules::store},
       {Op::kPublish, &RankRules::publish},
       {Op::kReport, &RankRules::report},
   };
@@ -310,6 +311,8 @@ std::string RankRules::reduce_tied(const Instruction& /*at*/) {
 
 std::string RankRules::update(const Instruction& instruction) {
   if (!normed_) return "the clipping factor needs the norm";
+  if (rules_.awake > 0 && !fetched_.contains(instruction.unit))
+    return concat("the state of unit ", instruction.unit, " is not fetched");
   if (!updated_.insert(instruction.unit).second)
     return concat("unit ", instruction.unit, " is updated already");
   return "";
@@ -324,7 +327,28 @@ std::string RankRules::publish(const Instruction& instruction) {
   return "";
 }
 
-std::string RankRules::offload(const Instruction& /*at*/) { return "this plan offloads nothing"; }
+std::string RankRules::fetch(const Instruction& instruction) {
+  if (rules_.awake == 0) return "in this plan no state sleeps";
+  if (!units_.has_backward(instruction.unit))
+    return concat("unit ", instruction.unit, " is never updated");
+  if (!fetched_.insert(instruction.unit).second)
+    return concat("unit ", instruction.unit, " is fetched already");
+  for (const int place : ring_places(units_, instruction.unit, rules_.awake)) {
+    const auto [at, free] = occupied_.emplace(place, instruction.unit);
+    if (!free) return concat("unit ", at->second, " is in its place, and not stored yet");
+  }
+  return "";
+}
+
+std::string RankRules::store(const Instruction& instruction) {
+  if (rules_.awake == 0) return "in this plan no state sleeps";
+  if (!updated_.contains(instruction.unit))
+    return concat("unit ", instruction.unit, " is not updated");
+  if (!stored_.insert(instruction.unit).second)
+    return concat("unit ", instruction.unit, " is stored already");
+  std::erase_if(occupied_, [&](const auto& place) { return place.second == instruction.unit; });
+  return "";
+}
 
 std::string RankRules::report(const Instruction& /*at*/) {
   std::string missing = incomplete_compute();
@@ -377,6 +401,9 @@ std::string RankRules::incomplete_boundary() const {
     if (!updated_.contains(unit)) return concat("unit ", unit, " is never updated");
     if (rules_.plan.publishes() && !published_.contains(unit)) {
       return concat("unit ", unit, " is never published");
+    }
+    if (rules_.awake > 0 && !stored_.contains(unit)) {
+      return concat("unit ", unit, " is never stored");
     }
   }
   return "";

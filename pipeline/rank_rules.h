@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -51,7 +52,8 @@ class RankRules {
   std::string validate(const Instruction& instruction);
   std::string update(const Instruction& instruction);
   std::string publish(const Instruction& instruction);
-  std::string offload(const Instruction& instruction);
+  std::string fetch(const Instruction& instruction);
+  std::string store(const Instruction& instruction);
   std::string report(const Instruction& instruction);
 
   // "" when the tensor that `at` takes from a neighbouring unit is available.
@@ -87,6 +89,8 @@ class RankRules {
   std::set<MicroUnit> recomputed_, reduced_;
   std::set<int> gathered_, unused_;    // by unit; unused_: gathered and not read yet
   std::set<int> updated_, published_;  // by unit
+  std::set<int> fetched_, stored_;     // the same
+  std::map<int, int> occupied_;        // places of the ring: by whom, until that is stored
   MicroUnit gradient_slot_{-1, -1};    // the complete gradient that waits for its Reduce
   int tied_micro_ = -1;                // the micro-batch whose tied gradient waits for a Reduce
 };

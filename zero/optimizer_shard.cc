@@ -96,11 +96,35 @@ OptimizerShard::OptimizerShard(const Layout& layout, const core::RankMemory& mem
   squares_ = BlockSquares(memory, most);
 }
 
-float* OptimizerShard::kept(int flat_param, int index) {
+std::size_t OptimizerShard::index_of(Role role, int flat_param) const {
   layout_.check_trained(flat_param);
+  return static_cast<std::size_t>(layout_.sleeps(role) ? layout_.ring_place(flat_param)
+                                                       : flat_param);
+}
+
+std::vector<RingArray> OptimizerShard::rings() const {
+  std::vector<RingArray> out;
+  const auto add = [&](Role role, const std::vector<core::Buffer>& buffers, int arrays) {
+    if (!layout_.sleeps(role) || buffers.empty()) return;
+    for (int array = 0; array < arrays; ++array) {
+      RingArray& ring = out.emplace_back(RingArray{.role = role, .moment = array});
+      for (auto at = static_cast<std::size_t>(array); at < buffers.size();
+           at += static_cast<std::size_t>(arrays)) {
+        ring.places.push_back(buffers[at].span());
+      }
+    }
+  };
+  add(Role::kMoment, buffers_, moments_);
+  add(Role::kMaster, masters_, 1);
+  return out;
+}
+
+float* OptimizerShard::kept(int flat_param, int index) {
   FM_CHECK(index >= 0 && index < moments_, options_.rule->name, " has ", moments_,
            " moments, and none is ", index);
-  return buffers_[static_cast<std::size_t>(flat_param * moments_ + index)].f32();
+  const std::size_t first =
+      index_of(Role::kMoment, flat_param) * static_cast<std::size_t>(moments_);
+  return buffers_[first + static_cast<std::size_t>(index)].f32();
 }
 
 float* OptimizerShard::slice(int flat_param, int index) {
@@ -109,8 +133,8 @@ float* OptimizerShard::slice(int flat_param, int index) {
 }
 
 float* OptimizerShard::master(int flat_param) {
-  layout_.check_trained(flat_param);
-  return masters_.empty() ? nullptr : masters_[static_cast<std::size_t>(flat_param)].f32();
+  const std::size_t index = index_of(Role::kMaster, flat_param);
+  return masters_.empty() ? nullptr : masters_[index].f32();
 }
 
 void* OptimizerShard::updated(int flat_param, ParamStore& params) const {

@@ -9,6 +9,7 @@
 #include "optim/optimizer.h"
 #include "zero/grad_store.h"
 #include "zero/param_store.h"
+#include "zero/sleeping_state.h"
 #include "zero/tensor_norms.h"
 
 namespace fm::zero {
@@ -61,6 +62,8 @@ class OptimizerShard {
   float* slice(int flat_param, int index);
   float* kept(int flat_param, int index);
   int moments() const { return moments_; }
+  // The rings of what sleeps (zero/sleeping_state.h): whoever asks for it above has woken it.
+  std::vector<RingArray> rings() const;
 
  private:
   // Numbers [first, last) of a flat parameter that this rank updates.
@@ -90,6 +93,7 @@ class OptimizerShard {
   void move_tensors(const core::Work& work, int flat_param, const optim::UpdateScalars& scalars,
                     const Owned& at);
 
+  std::size_t index_of(Role role, int flat_param) const;
   // The parameters that this rank updates.
   void* updated(int flat_param, ParamStore& params) const;
 
@@ -97,8 +101,9 @@ class OptimizerShard {
   optim::OptimizerOptions options_;
   UpdateRanks others_;
   int moments_;
-  std::vector<core::Buffer> buffers_;  // by flat parameter, then by moment
-  std::vector<core::Buffer> masters_;  // by flat parameter; none in fp32
+  // By flat parameter, or place in the ring of those that sleep.
+  std::vector<core::Buffer> buffers_;  // then by moment
+  std::vector<core::Buffer> masters_;  // none in fp32
   // One or none.
   std::vector<core::Buffer> directions_, matrix_room_;
   BlockSquares squares_;              // of a rule that moves tensors

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "core/check.h"
-#include "engine/plan/host_tier.h"
+#include "engine/plan/tiers_of_run.h"
 
 namespace fm::engine {
 namespace {
@@ -50,8 +50,7 @@ int first_rank_of(const core::Mesh& mesh, int pipe_rank) {
 zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& model,
                                const RunShape& run, const pipeline::ProgramRules& rules) {
   const optim::OptimizerRow& rule = *options.optimizer.rule;
-  core::Tiers tiers;
-  if (state_on_host(options)) tiers.moments = tiers.masters = core::Tier::kHost;
+  const RunTiers sleep = tiers_of_run(options);
   std::vector<const core::ParamTable*> tables, frozen;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
     tables.push_back(&model.table(unit));
@@ -68,8 +67,9 @@ zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& 
                     .gradient_travel = run.between.gradients,
                     .weight_travel = run.between.weights,
                     .gradient_slots = run.overlap && run.sharding.reduce_every_micro ? 2 : 1,
-                    .tiers = tiers,
-                    .awake = options.offload.optimizer_buffers,
+                    .tiers = sleep.tiers,
+                    .awake = sleep.awake,
+                    .tier_slots = sleep.slots,
                     .host_share = options.offload.ratio,
                     .undoes = rules.validates,
                     .keeps_gradients = rule.by_matrix != nullptr || rule.by_tensor != nullptr},

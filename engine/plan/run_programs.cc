@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "engine/plan/host_tier.h"
+#include "engine/plan/tiers_of_run.h"
 #include "offload/insert_offload.h"
 #include "pipeline/passes.h"
 #include "pipeline/post_validation.h"
@@ -47,14 +49,19 @@ bool writes_tied_in_turn(const Program& program) {
   return true;
 }
 
-// How far ahead of their use weights are gathered; a window of 0: not at all.
+// How far ahead of their use weights are gathered (a window of 0: not at all), and what sleeps is
+// fetched.
 struct Prefetch {
   std::vector<core::Elements> of_unit;
   core::Elements window;
+  offload::Reads state;
 };
 
 Prefetch prefetch_of(const TrainOptions& options, const model::Model& model, const RunShape& run) {
   Prefetch out;
+  // What comes down to a host is a gradient, whose norm must be known.
+  const bool ahead = options.offload.reads_ahead && !state_on_host(options);
+  out.state = ahead ? offload::Reads::kAhead : offload::Reads::kInPlace;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
     const core::ParamTable* const frozen = model.frozen_table(unit);
     out.of_unit.push_back(model.table(unit).elements() +
@@ -97,7 +104,7 @@ std::vector<Program> finished_programs(std::vector<Program> programs,
     if (rules.recompute) program = pipeline::insert_recompute(program, rules.units);
     program = zero::insert_zero(program, rules.plan, rules.units, rank);
     program = zero::insert_prefetch(program, rules.units, prefetch.of_unit, prefetch.window);
-    program = offload::insert_offload(program, core::Tier::kDevice);
+    program = offload::insert_offload(program, rules, prefetch.state);
   }
   check_programs(programs, rules, own);
   return programs;
@@ -113,7 +120,8 @@ pipeline::ProgramRules training_rules(const TrainOptions& options, const RunShap
           .micros = run.micros(),
           .plan = run.sharding,
           .recompute = options.recompute,
-          .validates = options.post_validation && run.mesh.pipe > 1};
+          .validates = options.post_validation && run.mesh.pipe > 1,
+          .awake = tiers_of_run(options).awake};
 }
 
 pipeline::ProgramRules evaluation_rules(const pipeline::ProgramRules& training) {

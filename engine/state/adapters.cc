@@ -54,6 +54,7 @@ void read_adapters(const LoraOptions& lora, RankState& state) {
 // Whole fp32 parameters of a flat parameter, from all owners.
 std::vector<float> whole_of(RankState& state, int flat_param) {
   const zero::FlatParam& at = state.layout.at(flat_param);
+  const zero::AwakeForAWhile awake(state.sleeping.get(), flat_param);
   const float* mine = static_cast<const float*>(state.params.slice(flat_param));
   if (state.layout.has_master(flat_param)) {
     mine = state.optimizer.master(flat_param) + (at.owned.first - at.optimizer.first).count();

@@ -33,6 +33,7 @@ void publish_masters(RankState& state) {
     if (state.layout.at(flat_param).on_host) {
       state.on_host->refresh(flat_param, state.params);
     } else {
+      const zero::AwakeForAWhile awake(state.sleeping.get(), flat_param);
       state.optimizer.round_master(state.work, flat_param, state.params);
     }
     if (state.layout.plan.publishes()) state.params.publish(flat_param).wait(state.work);

@@ -2,6 +2,7 @@
 
 #include "comm/staged/staged.h"
 #include "core/check.h"
+#include "engine/step/sleeping_units.h"
 
 namespace fm::engine {
 namespace {
@@ -136,6 +137,7 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       params(layout, memory, *dp, {dp_weights.get(), dp_near.get()}),
       grads(layout, memory, dp_gradients == nullptr ? *dp : *dp_gradients, plan.overlap),
       optimizer(layout, memory, options.optimizer, {dp.get(), {&words.data, &words.tensor}}),
+      writes_behind(options.offload.writes_behind),
       tied(layout, memory, *pipe),
       norm(layout, words.data, words.pipe, norm_parts(plan, model), &words.tensor),
       work{.arena = {},
@@ -150,9 +152,15 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       parked(memory, core::Account::kActivations, {pools.parked, pools.peaks.parked}, work.queue),
       scratch(ledger, core::Account::kScratch, pools.arena, memory.source) {
   work.arena = core::Arena(scratch.span(), work.queue);
-  if (layout.host_bytes().count() == 0) return;
-  FM_CHECK(device != nullptr, "this CPU's memory is the host's");
-  on_host.emplace(layout, memory, *device, optimizer, plan.threads);
+  if (layout.host_bytes().count() > 0) {
+    FM_CHECK(device != nullptr, "this CPU's memory is the host's");
+    on_host.emplace(layout, memory, *device, optimizer, plan.threads);
+  }
+  zero::SleepPlan sleep(layout, {zero::Role::kMoment, zero::Role::kMaster});
+  store = open_store(options.offload, sleep.total(), world.rank());
+  if (store == nullptr) return;
+  sleeping =
+      std::make_unique<zero::SleepingState>(layout, std::move(sleep), *store, optimizer.rings());
 }
 
 data::BatchStream::Layout stream_layout(const RankState& state, const TrainOptions& options) {

@@ -14,6 +14,7 @@
 #include "engine/plan/run_plan.h"
 #include "engine/step/buffer_pool.h"
 #include "engine/step/rank_device.h"
+#include "offload/slice_store.h"
 #include "text/data/batch_stream.h"
 #include "zero/global_norm.h"
 #include "zero/grad_store.h"
@@ -21,6 +22,7 @@
 #include "zero/optimizer_shard.h"
 #include "zero/param_store.h"
 #include "zero/reduce_tied.h"
+#include "zero/sleeping_state.h"
 
 namespace fm::engine {
 
@@ -58,7 +60,11 @@ struct RankState {
   zero::ParamStore params;
   zero::GradStore grads;
   zero::OptimizerShard optimizer;
-  std::optional<zero::HostUpdates> on_host;  // null: no optimizer state lies in the host's memory
+  std::optional<zero::HostUpdates> on_host;  // null: the device updates all
+  // What sleeps outside of memory; null: nothing does.
+  std::unique_ptr<offload::SliceStore> store;
+  std::unique_ptr<zero::SleepingState> sleeping;
+  bool writes_behind;  // while the step goes on
   zero::TiedReduction tied;
   zero::GlobalNorm norm;
   core::Work work;  // in scratch

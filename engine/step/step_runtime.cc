@@ -9,6 +9,7 @@
 #include "core/element.h"
 #include "core/fault.h"
 #include "core/tree.h"
+#include "engine/step/sleeping_units.h"
 #include "kernels/pointwise/biases.h"
 #include "kernels/pointwise/sums.h"
 
@@ -113,9 +114,9 @@ void StepRuntime::run(const pipeline::Instruction& at) {
     case Op::kUpdate: return update(at.unit);
     case Op::kPublish: return publish(at.unit);
     case Op::kReport: return report();
-    case Op::kBackward:
-    case Op::kFetch:
-    case Op::kStore: break;
+    case Op::kFetch: return fetch(at.unit);
+    case Op::kStore: return store(at.unit);
+    case Op::kBackward: break;
   }
   FM_CHECK(false, "nothing runs ", print(at), " here");
 }
@@ -475,23 +476,31 @@ bool StepRuntime::changes(int unit) const {
 void StepRuntime::update(int unit) {
   if (!changes(unit)) return;
   const TraceRange range(clock_, Phase::kOptimizer);
+  wake_state(state_, unit);
   state_.params.changed();
   for (const int flat_param : {state_.own_flat_param(unit), state_.tied_end(unit)}) {
     if (flat_param < 0) continue;
     if (request_.speculative && state_.layout.undoes) {
       state_.optimizer.set_aside(state_.work, flat_param, state_.params, state_.grads);
     }
-    if (updated_on_host(flat_param)) continue;
+    if (state_.on_host && state_.on_host->has(flat_param)) {
+      state_.on_host->update(flat_param, request_.scalars);
+      continue;
+    }
     state_.optimizer.update(state_.work, flat_param, request_.scalars, state_.params, state_.grads);
   }
 }
 
-bool StepRuntime::updated_on_host(int flat_param) {
-  if (!state_.on_host || !state_.on_host->has(flat_param)) return false;
-  state_.on_host->fetch(flat_param, state_.grads);
-  state_.on_host->update(flat_param, request_.scalars);
-  state_.on_host->store(flat_param, state_.params);
-  return true;
+void StepRuntime::fetch(int unit) {
+  const TraceRange range(clock_, Phase::kOptimizer);
+  if (changes(unit)) fetch_gradients(state_, unit);
+  fetch_state(state_, unit);
+}
+
+void StepRuntime::store(int unit) {
+  const TraceRange range(clock_, Phase::kOptimizer);
+  if (changes(unit)) store_params(state_, unit);
+  return changes(unit) ? store_state(state_, unit) : drop_state(state_, unit);
 }
 
 void StepRuntime::publish(int unit) {
@@ -505,84 +514,8 @@ void StepRuntime::publish(int unit) {
 void StepRuntime::settle() {
   publications_.settle();
   if (state_.on_host) state_.on_host->finish();
+  if (state_.sleeping != nullptr) state_.sleeping->settle();
   ahead_.settle();
-}
-
-// Speculative steps (engine/step/step_ahead.h).
-
-void StepRuntime::norm_part() {
-  const TraceRange range(clock_, Phase::kReduce);
-  state_.grads.settle(state_.work);
-  StepSums own;
-  if (units().has_head(state_.at.pipe_rank)) {
-    const auto [sum, valid] = own_loss();
-    own.loss_sum = sum;
-    own.valid = valid;
-  }
-  own.overflows = own_overflow() ? 1.0 : 0.0;
-  own.stop_requests = request_.stop_requested && request_.stop_requested() ? 1.0 : 0.0;
-  ahead_.take_part(own);
-}
-
-StepResult StepRuntime::validate_step(const data::BatchStream& next, const StepRequest& request) {
-  forward_only_ = false;
-  stream_ = &next;
-  request_ = request;
-  if (copies_) copies_->begin();
-  pipeline::execute(ahead_.beginning_of_next(), *this, box_);
-  if (copies_) copies_->settle();
-  return ahead_.take_result();
-}
-
-void StepRuntime::validate() {
-  const StepAhead::Step* const wrong = ahead_.validate();
-  if (wrong == nullptr) return;
-  const TraceRange range(clock_, Phase::kPipe);
-  discard_forwards();
-  redo_update(*wrong);
-}
-
-// Every message that was begun has its other end before the validation, too, and arrives.
-void StepRuntime::discard_forwards() {
-  for (auto& [at, hidden] : inputs_) {
-    exchange_.wait_for(hidden);
-    state_.hidden.take_back(hidden.data);
-  }
-  inputs_.clear();
-  exchange_.settle();
-  for (const auto& [at, kept] : kept_) state_.kept.take_back(kept);
-  kept_.clear();
-  for (auto& [unit, gathered] : gathered_) {
-    for (comm::Pending* each : {&gathered.own, &gathered.frozen, &gathered.tied}) {
-      each->wait(state_.work);
-    }
-    state_.gather_slots.take_back(gathered.slot);
-  }
-  gathered_.clear();
-  counting_.finish();
-  publications_.settle();
-}
-
-// The last pipe rank, which knew all sums, has updated by them.
-void StepRuntime::redo_update(const StepAhead::Step& step) {
-  if (state_.at.pipe_rank + 1 == state_.plan.mesh.pipe) return;
-  if (state_.plan.rules.plan.params == core::Home::kOncePerHost) {
-    state_.dp->barrier().finish();  // nobody reads what changes now
-  }
-  state_.params.changed();
-  const bool publishes = state_.plan.rules.plan.publishes();
-  for (const int unit : units().units_of(state_.at.pipe_rank)) {
-    if (!state_.model.trains(unit)) continue;
-    for (const int flat_param : {state_.own_flat_param(unit), state_.tied_end(unit)}) {
-      if (flat_param < 0) continue;
-      if (step.updated) state_.optimizer.undo(state_.work, flat_param, state_.params, state_.grads);
-      if (!step.result.skipped) {
-        state_.optimizer.update(state_.work, flat_param, step.request.scalars, state_.params,
-                                state_.grads);
-      }
-      if (publishes && state_.layout.at(flat_param).alias < 0) publications_.publish(flat_param);
-    }
-  }
 }
 
 }  // namespace fm::engine

@@ -86,9 +86,10 @@ class StepRuntime : public pipeline::StepHandler {
   void norm();
   void norm_part();
   void validate();
+  void fetch(int unit);
   void update(int unit);
+  void store(int unit);
   void publish(int unit);
-  bool updated_on_host(int flat_param);
   void report();
 
   // `reads_weights`: false leaves them out, where no unit's weights are at hand.

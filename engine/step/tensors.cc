@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/files/durable_file.h"
 #include "core/files/output_file.h"
+#include "offload/stored_numbers.h"
 
 namespace fm::engine {
 namespace {
@@ -58,14 +59,33 @@ std::shared_ptr<core::TensorSource> state_in(RankState& state, int flat_param, f
   return core::in_memory(data);
 }
 
+// Part of an array that sleeps, or of one in memory.
+std::vector<core::TensorSlice> named(const zero::FlatParam& at, const Run& run, Part part,
+                                     const std::shared_ptr<core::TensorSource>& numbers) {
+  return core::cut_slices(*at.table, run.first, run.count, numbers, run.at, repeats_of(part));
+}
+
+// Moment `index`, or the master (-1), of everything that this rank keeps.
+std::vector<core::TensorSlice> optimizer_slices(RankState& state, int flat_param, int index,
+                                                Part part) {
+  const zero::FlatParam& at = state.layout.at(flat_param);
+  const Run run = run_of(at, at.optimizer, part);
+  const zero::Role role = index < 0 ? zero::Role::kMaster : zero::Role::kMoment;
+  if (state.layout.sleeps(role)) {
+    return offload::in_parts(
+        named(at, run, part, state.sleeping->numbers(role, flat_param, std::max(index, 0))));
+  }
+  float* const kept =
+      index < 0 ? state.optimizer.master(flat_param) : state.optimizer.kept(flat_param, index);
+  return named(at, run, part, state_in(state, flat_param, kept));
+}
+
 std::vector<core::TensorSlice> weight_slices(RankState& state, int flat_param, Part part) {
   const zero::Layout& layout = state.layout;
-  const bool master = layout.has_master(flat_param);
+  if (layout.has_master(flat_param)) return optimizer_slices(state, flat_param, -1, part);
   const zero::FlatParam& at = layout.at(flat_param);
-  const Run run = run_of(at, master ? at.optimizer : at.params, part);
-  const auto kept = master ? state_in(state, flat_param, state.optimizer.master(flat_param))
-                           : numbers_in(state, state.params.kept(flat_param), layout.element);
-  return core::cut_slices(*at.table, run.first, run.count, kept, run.at, repeats_of(part));
+  return named(at, run_of(at, at.params, part), part,
+               numbers_in(state, state.params.kept(flat_param), layout.element));
 }
 
 // File index of a flat parameter: the tied end is stored with the embedding.
@@ -183,13 +203,9 @@ std::vector<FileSlice> checkpoint_slices(RankState& state, const optim::Optimize
     const zero::FlatParam& at = layout.at(flat_param);
     if (!takes_part(at, part)) continue;
     append(out, file_name("weights", file_unit(at)), weight_slices(state, flat_param, part));
-    const Run moments = run_of(at, at.optimizer, part);
     for (int index = 0; index < state.optimizer.moments(); ++index) {
-      append(
-          out, file_name(names[static_cast<std::size_t>(index)], file_unit(at)),
-          core::cut_slices(*at.table, moments.first, moments.count,
-                           state_in(state, flat_param, state.optimizer.kept(flat_param, index)),
-                           moments.at, repeats_of(part)));
+      append(out, file_name(names[static_cast<std::size_t>(index)], file_unit(at)),
+             optimizer_slices(state, flat_param, index, part));
     }
   }
   return out;

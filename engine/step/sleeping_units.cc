@@ -1,0 +1,68 @@
+#include "engine/step/sleeping_units.h"
+
+#include "core/check.h"
+#include "engine/step/rank_state.h"
+
+namespace fm::engine {
+namespace {
+
+template <class Body>
+void for_sleeping(RankState& state, int unit, const Body& body) {
+  if (state.sleeping == nullptr || !state.model.trains(unit)) return;
+  for (const int flat_param : {state.own_flat_param(unit), state.tied_end(unit)}) {
+    if (flat_param >= 0) body(*state.sleeping, flat_param);
+  }
+}
+
+template <class Body>
+void for_updated_on_host(RankState& state, int unit, const Body& body) {
+  if (!state.on_host) return;
+  for (const int flat_param : {state.own_flat_param(unit), state.tied_end(unit)}) {
+    if (flat_param >= 0 && state.on_host->has(flat_param)) body(*state.on_host, flat_param);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<offload::SliceStore> open_store(const OffloadOptions& options, core::Bytes bytes,
+                                                int /*world_rank*/) {
+  if (bytes.count() == 0) return nullptr;
+  FM_CHECK(options.disk.method == offload::DiskOptions::Method::kMemory,
+           "no store opens files yet");
+  return offload::in_host_memory(bytes);
+}
+
+void fetch_state(RankState& state, int unit) {
+  for_sleeping(state, unit,
+               [](zero::SleepingState& sleeping, int flat_param) { sleeping.fetch(flat_param); });
+}
+
+void wake_state(RankState& state, int unit) {
+  for_sleeping(state, unit,
+               [](zero::SleepingState& sleeping, int flat_param) { sleeping.wake(flat_param); });
+}
+
+void drop_state(RankState& state, int unit) {
+  for_sleeping(state, unit,
+               [](zero::SleepingState& sleeping, int flat_param) { sleeping.drop(flat_param); });
+}
+
+void store_state(RankState& state, int unit) {
+  for_sleeping(state, unit,
+               [](zero::SleepingState& sleeping, int flat_param) { sleeping.store(flat_param); });
+  if (state.sleeping != nullptr && !state.writes_behind) state.sleeping->settle();
+}
+
+void fetch_gradients(RankState& state, int unit) {
+  for_updated_on_host(state, unit, [&](zero::HostUpdates& updates, int flat_param) {
+    updates.fetch(flat_param, state.grads);
+  });
+}
+
+void store_params(RankState& state, int unit) {
+  for_updated_on_host(state, unit, [&](zero::HostUpdates& updates, int flat_param) {
+    updates.store(flat_param, state.params);
+  });
+}
+
+}  // namespace fm::engine

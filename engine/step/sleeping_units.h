@@ -1,0 +1,31 @@
+// The state of a unit's flat parameters on its way from and to the store that it sleeps in.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/options.h"
+#include "offload/slice_store.h"
+#include "zero/sleeping_state.h"
+
+namespace fm::engine {
+
+struct RankState;
+
+// The store of what sleeps by this layout; null where nothing does. `world_rank` is for names.
+std::unique_ptr<offload::SliceStore> open_store(const OffloadOptions& options, core::Bytes bytes,
+                                                int world_rank);
+
+// Of all flat parameters that the update of a unit changes; nothing where nothing of them sleeps.
+void fetch_state(RankState& state, int unit);
+void wake_state(RankState& state, int unit);
+// Forgotten: the step changes nothing.
+void drop_state(RankState& state, int unit);
+void store_state(RankState& state, int unit);
+
+// The same where the host updates beside a device (zero/host_updates.h), behind the norm: gradients
+// of the unit come down, new parameters go up.
+void fetch_gradients(RankState& state, int unit);
+void store_params(RankState& state, int unit);
+
+}  // namespace fm::engine
