@@ -111,9 +111,7 @@ class Builder {
                            static_cast<double>(before.count()) > stays;
     }
   }
-  bool any_on_host() const {
-    return std::ranges::any_of(out_.flat_params, &FlatParam::on_host);
-  }
+  bool any_on_host() const { return std::ranges::any_of(out_.flat_params, &FlatParam::on_host); }
   // Moments and master of one flat parameter, where some lie in the host's memory, which has a copy
   // of fp32 parameters as a master.
   void reserve_beside(const FlatParam& flat_param) {

@@ -51,10 +51,10 @@ struct SlotPlace {
 struct FlatParam {
   int unit = 0;
   bool tied_end = false;  // the head's end of the tied matrix; counted at the embedding's place
-  int alias = -1;   // flat parameter whose weights and moments serve this one (same pipe rank)
-  int frozen = -1;  // flat parameter of the frozen parameters of the same unit
+  int alias = -1;        // flat parameter whose weights and moments serve this one (same pipe rank)
+  int frozen = -1;       // flat parameter of the frozen parameters of the same unit
   bool on_host = false;  // its optimizer state lies in the host's memory, beside the device
-  int writers = 1;  // units that add to its gradient before it is reduced
+  int writers = 1;       // units that add to its gradient before it is reduced
   const core::ParamTable* table = nullptr;
   core::ShardMap map = {};
   Range owned = {};  // this rank's slice
@@ -89,12 +89,12 @@ enum class Role : std::uint8_t {
   kTiedSlot,       // of the flat parameter that waits alone
   kIncoming,       // as many as gradient slots
   kTiedIncoming,
-  kOtherEnd,    // the gradient that the other end of the tied matrix sends
-  kDirections,  // the whole flat parameter's, where the optimizer moves matrices as a whole
-  kMatrixRoom,  // what it computes them in
+  kOtherEnd,      // the gradient that the other end of the tied matrix sends
+  kDirections,    // the whole flat parameter's, where the optimizer moves matrices as a whole
+  kMatrixRoom,    // what it computes them in
   kHostGradient,  // a place of a ring, in the host's memory: a gradient that came down
   kHostRounded,   // and the new parameters that go up
-  kBefore,      // fp32 parameters, moments and maybe gradients before an update that may be undone
+  kBefore,  // fp32 parameters, moments and maybe gradients before an update that may be undone
 };
 
 struct Reservation {

@@ -168,8 +168,7 @@ Bytes need_of(const MemoryForecast& memory, machine::MemoryLimit::Holds holds) {
 std::string limits_json(const std::vector<machine::MemoryLimit>& limits) {
   Json json = Json::array();
   for (const machine::MemoryLimit& limit : limits) {
-    json.push_back(
-        {limit.id, limit.name, limit.available.count(), static_cast<int>(limit.holds)});
+    json.push_back({limit.id, limit.name, limit.available.count(), static_cast<int>(limit.holds)});
   }
   // Names of control groups may hold any bytes.
   return json.dump(-1, ' ', true, Json::error_handler_t::replace);

@@ -62,8 +62,8 @@ std::vector<float> whole_of(RankState& state, int flat_param) {
   core::Buffer raised;
   if (at.on_host) {
     state.on_host->finish();
-    raised = core::make_f32(state.ledger, core::Account::kScratch, at.map.slice(),
-                            state.memory.source);
+    raised =
+        core::make_f32(state.ledger, core::Account::kScratch, at.map.slice(), state.memory.source);
     state.work.queue->copy_in(mine, raised.data(), raised.bytes());
     mine = raised.f32();
   }

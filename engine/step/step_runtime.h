@@ -140,8 +140,8 @@ class StepRuntime : public pipeline::StepHandler {
   std::map<MicroUnit, Hidden> inputs_;     // of (micro, unit)
   std::map<MicroUnit, Hidden> gradients_;  // of the output of (micro, unit)
   std::map<MicroUnit, void*> kept_, parked_;
-  std::map<int, Gathered> gathered_;           // by unit
-  comm::Pending counting_;                     // divisor_ is being summed
+  std::map<int, Gathered> gathered_;  // by unit
+  comm::Pending counting_;            // divisor_ is being summed
 };
 
 }  // namespace fm::engine

@@ -21,10 +21,10 @@ using Name = FakeDevice::Name;
 
 enum class Forgets : std::uint8_t {
   kNothing,
-  kComputeForIn,   // what arrives is read before it is there
-  kInForCompute,   // what is read is overwritten
-  kOutForCompute,  // what leaves is not made yet
-  kHostForOut,     // what has left is not there yet
+  kComputeForIn,    // what arrives is read before it is there
+  kInForCompute,    // what is read is overwritten
+  kOutForCompute,   // what leaves is not made yet
+  kHostForOut,      // what has left is not there yet
   kHostForCompute,  // a number is read before it is written
   kUpdateForDown,   // a gradient is used before it came down
   kUpForUpdate,     // parameters go up before they are updated

@@ -153,8 +153,8 @@ TEST(HostTier, ThePlanCountsHostAndDeviceApart) {
             numbers += at.optimizer.count.count();
           }
           EXPECT_GT(memory.host.count(), 12 * numbers);
-          const MemoryForecast without = make_run_plan(options, opened.model, shape_of(with, world))
-                                             .memory(0);
+          const MemoryForecast without =
+              make_run_plan(options, opened.model, shape_of(with, world)).memory(0);
           const int fp32 = element == core::DType::kF32 ? 2 : 3;
           EXPECT_EQ(without.optimizer.count(), 4 * fp32 * numbers);
           EXPECT_EQ(without.total() - memory.total(), without.optimizer);

@@ -126,7 +126,8 @@ TEST(Layout, AShareOfTheStateLiesInTheHostsMemory) {
   EXPECT_EQ(made(1.0).charged(Account::kOptimizer), Bytes(0));
   EXPECT_EQ(made(1.0).host_bytes(), Bytes(3 * 4 * 6144 + 2 * 4 * 3072));
   EXPECT_EQ(made(0.0).host_bytes(), Bytes(0));
-  input.rules.element = core::DType::kBF16;  // gradients come down in fp32, parameters go up in bf16
+  input.rules.element =
+      core::DType::kBF16;  // gradients come down in fp32, parameters go up in bf16
   EXPECT_EQ(made(1.0).host_bytes(), Bytes(3 * 4 * 6144 + 2 * (4 + 2) * 3072));
 }
 
