@@ -87,22 +87,12 @@ class Buffer {
 // fp32 buffer of `elements`.
 Buffer make_f32(Ledger& ledger, Account account, Elements elements, MemorySource& source = heap());
 
-// The host's memory beside a device that computes: what this CPU alone touches, and what copies
-// between both read and write.
-struct HostMemory {
-  Ledger& ledger;
-  MemorySource& own;
-  MemorySource& crossed;
-};
-
 // Where a rank keeps what no other rank reads, and who counts it.
 struct RankMemory {
-  RankMemory(Ledger& book, MemorySource& from = heap(),  // NOLINT(google-explicit-constructor)
-             const HostMemory* beside = nullptr)
-      : ledger(book), source(from), host(beside) {}
+  RankMemory(Ledger& book, MemorySource& from = heap())  // NOLINT(google-explicit-constructor)
+      : ledger(book), source(from) {}
   Ledger& ledger;
   MemorySource& source;
-  const HostMemory* host;  // null: nothing lies there
 };
 
 // Huge pages, for memory that is read from end to end, over and over.

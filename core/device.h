@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/buffer.h"
+#include "core/host_calls.h"
 #include "core/queue.h"
 
 namespace fm::core {
@@ -23,6 +24,7 @@ class Device {
   virtual Queue& out() = 0;
   // One more queue, without an order of its own. It dies before the device.
   virtual std::shared_ptr<Queue> new_queue() = 0;
+  virtual std::unique_ptr<HostCalls> new_host_calls() = 0;
   // The host's memory that copies reach at the link's full rate (page-locked), and slow to make.
   virtual MemorySource& host_memory() = 0;
 };

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 
@@ -52,10 +51,6 @@ class Queue {
   // *ns becomes the time of core/trace.h's clock when all that was queued before is done. It is
   // the host's memory, as in a copy.
   virtual void tell_time(std::int64_t* ns) = 0;
-
-  // The host's own work in the queue's time: a function that uses no device. What it throws is
-  // thrown to who waits for what is queued behind it.
-  virtual void call(std::function<void()> task) = 0;
 
   virtual EventPtr record() = 0;
   // What is queued from now on runs after the event, of any queue of the device.

@@ -6,7 +6,7 @@
 
 namespace fm::zero {
 
-HostUpdates::HostUpdates(const Layout& layout, const core::RankMemory& memory, core::Device& device,
+HostUpdates::HostUpdates(const Layout& layout, const StateMemory& memory, core::Device& device,
                          OptimizerShard& optimizer, int threads)
     : layout_(layout),
       device_(device),
@@ -15,7 +15,7 @@ HostUpdates::HostUpdates(const Layout& layout, const core::RankMemory& memory, c
       place_of_(layout.flat_params.size(), -1),
       arriving_(layout.flat_params.size()),
       down_(device.new_queue()),
-      host_(device.new_queue()),
+      host_(device.new_host_calls()),
       up_(device.new_queue()) {
   std::vector<core::Buffer> gradients = reserve(layout, Role::kHostGradient, memory, nullptr);
   std::vector<core::Buffer> rounded = reserve(layout, Role::kHostRounded, memory, nullptr);
@@ -27,9 +27,9 @@ HostUpdates::HostUpdates(const Layout& layout, const core::RankMemory& memory, c
 }
 
 HostUpdates::~HostUpdates() {
-  for (const auto& queue : {down_, host_, up_}) {
+  for (const core::EventPtr& last : {down_->record(), host_->record(), up_->record()}) {
     try {
-      queue->finish();
+      last->finish();
     } catch (...) {  // who waits for what has failed is told
     }
   }
@@ -104,7 +104,10 @@ void HostUpdates::refresh(int flat_param, ParamStore& params) {
 }
 
 void HostUpdates::finish() {
-  for (const auto& queue : {down_, host_, up_}) queue->finish();
+  // In the order in which they wait for each other, for the first cause.
+  down_->finish();
+  host_->finish();
+  up_->finish();
 }
 
 }  // namespace fm::zero

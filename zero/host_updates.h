@@ -24,7 +24,7 @@ namespace fm::zero {
 // Lifetime:  layout, memory, device and stores outlive it. Its end waits for what is queued.
 class HostUpdates {
  public:
-  HostUpdates(const Layout& layout, const core::RankMemory& memory, core::Device& device,
+  HostUpdates(const Layout& layout, const StateMemory& memory, core::Device& device,
               OptimizerShard& optimizer, int threads);
   ~HostUpdates();
   HostUpdates(const HostUpdates&) = delete;
@@ -67,7 +67,9 @@ class HostUpdates {
   int next_place_ = 0;
   std::vector<int> place_of_;             // by flat parameter
   std::vector<core::EventPtr> arriving_;  // by flat parameter; null: it is there
-  std::shared_ptr<core::Queue> down_, host_, up_;
+  std::shared_ptr<core::Queue> down_;
+  std::unique_ptr<core::HostCalls> host_;
+  std::shared_ptr<core::Queue> up_;
 };
 
 }  // namespace fm::zero

@@ -65,7 +65,7 @@ void for_parts(int threads, const Range& range, const Body& body) {
 
 }  // namespace
 
-OptimizerShard::OptimizerShard(const Layout& layout, const core::RankMemory& memory,
+OptimizerShard::OptimizerShard(const Layout& layout, const StateMemory& memory,
                                const optim::OptimizerOptions& options, const UpdateRanks& others)
     : layout_(layout),
       options_(options),

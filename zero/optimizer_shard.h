@@ -34,7 +34,7 @@ struct HostSlice {
 class OptimizerShard {
  public:
   // `others`: for rules that move whole tensors.
-  OptimizerShard(const Layout& layout, const core::RankMemory& memory,
+  OptimizerShard(const Layout& layout, const StateMemory& memory,
                  const optim::OptimizerOptions& options, const UpdateRanks& others = {});
 
   // Updates what this rank owns of the flat parameter: everything in ZeRO 0, its slice otherwise.

@@ -5,12 +5,12 @@
 namespace fm::zero {
 namespace {
 
-const core::HostMemory& host_of(const core::RankMemory& memory) {
+const HostMemory& host_of(const StateMemory& memory) {
   FM_CHECK(memory.host != nullptr, "memory of the host beside a device needs a source");
   return *memory.host;
 }
 
-core::MemorySource& source_of(const Reservation& at, const core::RankMemory& memory,
+core::MemorySource& source_of(const Reservation& at, const StateMemory& memory,
                               comm::Communicator* dp) {
   if (at.tier == core::Tier::kHost) {
     return at.crosses ? host_of(memory).crossed : host_of(memory).own;
@@ -25,7 +25,7 @@ core::MemorySource& source_of(const Reservation& at, const core::RankMemory& mem
 
 }  // namespace
 
-std::vector<core::Buffer> reserve(const Layout& layout, Role role, const core::RankMemory& memory,
+std::vector<core::Buffer> reserve(const Layout& layout, Role role, const StateMemory& memory,
                                   comm::Communicator* dp) {
   std::vector<core::Buffer> out;
   for (const Reservation& at : layout.reservations) {

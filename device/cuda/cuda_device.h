@@ -7,6 +7,7 @@
 #include "core/device.h"
 #include "device/cuda.h"
 #include "device/cuda/cublaslt.h"
+#include "device/cuda/cuda_host_calls.h"
 #include "device/cuda/cuda_laps.h"
 #include "device/cuda/cuda_queue.h"
 
@@ -31,6 +32,9 @@ class CudaDevice : public core::Device {
   const CudaCard& facts() const { return facts_; }
   std::shared_ptr<core::Queue> new_queue() override {
     return std::make_shared<CudaQueue>(card_, memory_, Priority::kHighest);
+  }
+  std::unique_ptr<core::HostCalls> new_host_calls() override {
+    return std::make_unique<CudaHostCalls>(card_, memory_);
   }
   core::MemorySource& host_memory() override { return host_memory_; }
 

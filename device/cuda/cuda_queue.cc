@@ -12,20 +12,6 @@ std::size_t size_of(core::Bytes bytes) { return static_cast<std::size_t>(bytes.c
 // What no result survives (FME_DEVICE_CHECK=1): NaN in every type.
 constexpr int kPoison = 0xFF;
 
-// The driver's thread runs it, which may not throw.
-struct HostTask {
-  std::function<void()> run;
-  std::shared_ptr<HostFailure> failure;
-};
-void run_task(void* data) {
-  const std::unique_ptr<HostTask> task(static_cast<HostTask*>(data));
-  try {
-    task->run();
-  } catch (...) {
-    task->failure->set(std::current_exception());
-  }
-}
-
 void write_time(void* ns) { *static_cast<std::int64_t*>(ns) = core::trace_now(); }
 
 }  // namespace
@@ -103,13 +89,6 @@ void CudaQueue::clear(void* device, core::Bytes bytes) {
 
 void CudaQueue::tell_time(std::int64_t* ns) {
   check(cudaLaunchHostFunc(stream_, write_time, ns), card_.name, "cudaLaunchHostFunc");
-}
-
-void CudaQueue::call(std::function<void()> task) {
-  card_.use();
-  auto held = std::make_unique<HostTask>(std::move(task), card_.host);
-  check(cudaLaunchHostFunc(stream_, run_task, held.get()), card_.name, "cudaLaunchHostFunc");
-  held.release();  // run_task owns it
 }
 
 core::EventPtr CudaQueue::record() {

@@ -95,7 +95,6 @@ class CudaQueue : public core::Queue, public kernels::cuda::Stream, public Multi
   void copy_out(const void* device, void* host, core::Bytes bytes) override;
   void forget(void* device, core::Bytes bytes) override;
   void tell_time(std::int64_t* ns) override;
-  void call(std::function<void()> task) override;
   core::EventPtr record() override;
   void wait(core::EventPtr event) override;
 

@@ -21,7 +21,7 @@ class FakeDevice : public core::Device {
 
   // `seed`: of the times at which the queues run.
   explicit FakeDevice(std::uint64_t seed, core::Bytes memory = kMemory);
-  // From kFirstNew on: by new_queue().
+  // From kFirstNew on: what was asked for later.
   enum class Name : std::uint8_t { kCompute, kIn, kOut, kFirstNew };
   // With queues that run otherwise.
   using MakeQueue = std::function<std::unique_ptr<FakeQueue>(Name name, const TwoViews& views,
@@ -36,7 +36,8 @@ class FakeDevice : public core::Device {
   core::Queue& compute() override { return *queues_[0]; }
   core::Queue& in() override { return *queues_[1]; }
   core::Queue& out() override { return *queues_[2]; }
-  std::shared_ptr<core::Queue> new_queue() override;
+  std::shared_ptr<core::Queue> new_queue() override { return make_next(); }
+  std::unique_ptr<core::HostCalls> new_host_calls() override;
   core::MemorySource& host_memory() override { return core::heap(); }
 
  private:
@@ -54,6 +55,8 @@ class FakeDevice : public core::Device {
    private:
     FakeDevice& device_;
   };
+
+  std::unique_ptr<FakeQueue> make_next();
 
   TwoViews views_;
   Memory memory_{*this};

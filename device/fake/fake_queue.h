@@ -46,7 +46,6 @@ class FakeQueue : public core::Queue {
   void copy_out(const void* device, void* host, core::Bytes bytes) override;
   void forget(void* device, core::Bytes bytes) override;
   void tell_time(std::int64_t* ns) override;
-  void call(std::function<void()> task) override { push(std::move(task)); }
   core::EventPtr record() override;
   void wait(core::EventPtr event) override;
 

@@ -94,10 +94,10 @@ std::vector<int> near_group(const RunPlan& plan, int world_rank) {
 }
 
 // What copies touch is page-locked, unless the run does not want that.
-std::optional<core::HostMemory> host_memory_of(core::Device* device, const OffloadOptions& options,
+std::optional<zero::HostMemory> host_memory_of(core::Device* device, const OffloadOptions& options,
                                                core::HugePages& pages, core::Ledger& ledger) {
   if (device == nullptr) return std::nullopt;
-  return core::HostMemory{ledger, pages, options.pin_memory ? device->host_memory() : pages};
+  return zero::HostMemory{ledger, pages, options.pin_memory ? device->host_memory() : pages};
 }
 
 }  // namespace
@@ -110,8 +110,7 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       ledger(run_ledger),
       device(on.device),
       host_memory(host_memory_of(device, options.offload, host_pages, host_ledger)),
-      memory(ledger, device == nullptr ? core::heap() : device->memory(),
-             host_memory ? &*host_memory : nullptr),
+      memory(ledger, device == nullptr ? core::heap() : device->memory()),
       world(run_world),
       at(plan.mesh.position_of(world.rank())),
       dp(Groups{world, ledger, on}.that_add(plan.mesh.shard_group(world.rank()),
@@ -136,7 +135,8 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       layout(plan.layout(at.pipe_rank, plan.mesh.shard_of(at))),
       params(layout, memory, *dp, {dp_weights.get(), dp_near.get()}),
       grads(layout, memory, dp_gradients == nullptr ? *dp : *dp_gradients, plan.overlap),
-      optimizer(layout, memory, options.optimizer, {dp.get(), {&words.data, &words.tensor}}),
+      optimizer(layout, {memory, host_memory ? &*host_memory : nullptr}, options.optimizer,
+                {dp.get(), {&words.data, &words.tensor}}),
       writes_behind(options.offload.writes_behind),
       tied(layout, memory, *pipe),
       norm(layout, words.data, words.pipe, norm_parts(plan, model), &words.tensor),
@@ -154,7 +154,8 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
   work.arena = core::Arena(scratch.span(), work.queue);
   if (layout.host_bytes().count() > 0) {
     FM_CHECK(device != nullptr, "this CPU's memory is the host's");
-    on_host.emplace(layout, memory, *device, optimizer, plan.threads);
+    on_host.emplace(layout, zero::StateMemory(memory, &*host_memory), *device, optimizer,
+                    plan.threads);
   }
   zero::SleepPlan sleep(layout, {zero::Role::kMoment, zero::Role::kMaster});
   store = open_store(options.offload, sleep.total(), world.rank());

@@ -41,7 +41,7 @@ struct RankState {
   core::Device* device;      // that computes; null: this CPU
   core::Ledger host_ledger;  // of memory beside a device
   core::HugePages host_pages;
-  std::optional<core::HostMemory> host_memory;
+  std::optional<zero::HostMemory> host_memory;
   core::RankMemory memory;  // of what computes
   comm::Communicator& world;
   core::Mesh::Position at;

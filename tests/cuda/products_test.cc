@@ -347,7 +347,6 @@ class WaitingQueue : public core::Queue, public kernels::cuda::Stream, public Mu
   void copy_out(const void*, void*, core::Bytes) override {}
   void forget(void*, core::Bytes) override {}
   void tell_time(std::int64_t*) override {}
-  void call(std::function<void()>) override {}
   core::EventPtr record() override { return nullptr; }
   void wait(core::EventPtr) override {}
 

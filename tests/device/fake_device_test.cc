@@ -179,7 +179,7 @@ TEST(FakeDevice, AFailureIsToldToWhoWaits) {
 TEST(FakeDevice, TheHostsOwnWorkRunsInTheQueuesTime) {
   FakeDevice device(4, kSize);
   const auto down = device.new_queue();
-  const auto host = device.new_queue();
+  const auto host = device.new_host_calls();
   const auto up = device.new_queue();
   const Array array(device, {1.0F, 2.0F, 3.0F});
   const Array result(device, 3);
@@ -203,7 +203,7 @@ TEST(FakeDevice, TheHostsOwnWorkRunsInTheQueuesTime) {
 
 TEST(FakeDevice, WhatTheHostsOwnWorkThrowsIsToldToWhoWaits) {
   FakeDevice device(4, kSize);
-  const auto host = device.new_queue();
+  const auto host = device.new_host_calls();
   host->call([] { throw core::BugError("wrong"); });
   EXPECT_THROW(host->finish(), core::BugError);
   const auto other = device.new_queue();

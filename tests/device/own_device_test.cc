@@ -62,7 +62,6 @@ class OwnQueue : public core::Queue {
   }
   void forget(void*, core::Bytes) override { ++forgotten; }
   void tell_time(std::int64_t*) override {}
-  void call(std::function<void()> task) override { task(); }
   core::EventPtr record() override {
     class Come : public core::QueueEvent {
      public:
@@ -90,6 +89,9 @@ class OwnDevice : public core::Device {
   core::Queue& in() override { return queue; }
   core::Queue& out() override { return queue; }
   std::shared_ptr<core::Queue> new_queue() override { return std::make_shared<OwnQueue>(source); }
+  std::unique_ptr<core::HostCalls> new_host_calls() override {
+    FM_CHECK(false, "its host does nothing");
+  }
   core::MemorySource& host_memory() override { return core::heap(); }
 
   OwnMemory source;
