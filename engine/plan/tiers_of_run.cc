@@ -10,6 +10,9 @@ namespace fm::engine {
 namespace {
 
 void check_optimizer_on_disk(const TrainOptions& options) {
+  const bool in_memory = options.offload.disk.method == offload::DiskOptions::Method::kMemory;
+  FM_USER_CHECK(in_memory || !options.offload.optimizer_paths.empty(),
+                "\"offload_optimizer\" to NVMe needs a folder of a drive; set \"nvme_path\"");
   FM_USER_CHECK(options.zero_stage >= 1,
                 "\"offload_optimizer\" to NVMe needs ZeRO stage 1, 2 or 3, which cuts the "
                 "optimizer's state into slices; set \"stage\", or leave the block out (stage=",

@@ -1,5 +1,6 @@
 #include "engine/step/rank_state.h"
 
+#include "comm/agree.h"
 #include "comm/staged/staged.h"
 #include "core/check.h"
 #include "engine/step/sleeping_units.h"
@@ -157,8 +158,17 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
     on_host.emplace(layout, zero::StateMemory(memory, &*host_memory), *device, optimizer,
                     plan.threads);
   }
+  if (layout.tiers.has(core::Tier::kNvme)) open_tiers(options);
+}
+
+// All ranks end where the drive of one refuses.
+void RankState::open_tiers(const TrainOptions& options) {
   zero::SleepPlan sleep(layout, {zero::Role::kMoment, zero::Role::kMaster});
-  store = open_store(options.offload, sleep.total(), world.rank());
+  const std::string problem = comm::first_problem(
+      world, comm::attempt([&] {
+        store = open_store(options, options.offload.optimizer_paths, sleep.total(), world.rank());
+      }));
+  FM_MACHINE_CHECK(problem.empty(), core::ExitCode::kStorageFailed, problem);
   if (store == nullptr) return;
   sleeping =
       std::make_unique<zero::SleepingState>(layout, std::move(sleep), *store, optimizer.rings());

@@ -93,6 +93,9 @@ struct RankState {
   core::TokenRuns token_runs() const {
     return core::runs_of_rank(plan.shape.row(), plan.shape.split, at.sp_rank);
   }
+
+ private:
+  void open_tiers(const TrainOptions& options);
 };
 
 // What the rank reads of the rows of a step.

@@ -1,7 +1,9 @@
 #include "engine/step/sleeping_units.h"
 
-#include "core/check.h"
+#include <filesystem>
+
 #include "engine/step/rank_state.h"
+#include "offload/disk_store.h"
 
 namespace fm::engine {
 namespace {
@@ -24,12 +26,16 @@ void for_updated_on_host(RankState& state, int unit, const Body& body) {
 
 }  // namespace
 
-std::unique_ptr<offload::SliceStore> open_store(const OffloadOptions& options, core::Bytes bytes,
-                                                int /*world_rank*/) {
+std::unique_ptr<offload::SliceStore> open_store(const TrainOptions& options,
+                                                const std::vector<std::string>& drives,
+                                                core::Bytes bytes, int world_rank) {
   if (bytes.count() == 0) return nullptr;
-  FM_CHECK(options.disk.method == offload::DiskOptions::Method::kMemory,
-           "no store opens files yet");
-  return offload::in_host_memory(bytes);
+  const offload::DiskOptions& disk = options.offload.disk;
+  if (disk.method == offload::DiskOptions::Method::kMemory) return offload::in_host_memory(bytes);
+  return offload::open_disk({.folders = {drives.begin(), drives.end()},
+                             .world_rank = world_rank,
+                             .run = std::filesystem::path(options.output_dir).filename().string()},
+                            disk, bytes);
 }
 
 void fetch_state(RankState& state, int unit) {

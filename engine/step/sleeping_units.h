@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "engine/options.h"
@@ -12,9 +13,10 @@ namespace fm::engine {
 
 struct RankState;
 
-// The store of what sleeps by this layout; null where nothing does. `world_rank` is for names.
-std::unique_ptr<offload::SliceStore> open_store(const OffloadOptions& options, core::Bytes bytes,
-                                                int world_rank);
+// The store of so many bytes of this rank on drives; null for none.
+std::unique_ptr<offload::SliceStore> open_store(const TrainOptions& options,
+                                                const std::vector<std::string>& drives,
+                                                core::Bytes bytes, int world_rank);
 
 // Of all flat parameters that the update of a unit changes; nothing where nothing of them sleeps.
 void fetch_state(RankState& state, int unit);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/shard_plan.h"
+#include "offload/insert_offload.h"
 #include "pipeline/passes.h"
 #include "pipeline/post_validation.h"
 #include "pipeline/schedules/linear.h"
@@ -28,6 +29,7 @@ struct BuildShape {
   bool validates = false;  // the step before
   bool in_parts = false;   // the norm, so that the step behind validates
   int first_backward = 0;
+  int awake = 0;  // flat parameters of those whose state sleeps
 };
 
 // One chunk per pipe rank.
@@ -60,7 +62,16 @@ inline std::vector<Program> lowered(const BuildShape& shape) {
   return insert_p2p(programs, units);
 }
 
-// `programs` with recomputation when asked for, and ZeRO.
+inline ProgramRules rules_of(const BuildShape& shape) {
+  return {.units = placement_of(shape),
+          .micros = shape.micros,
+          .plan = core::plan_of(shape.zero_stage, shape.order),
+          .recompute = shape.recompute,
+          .validates = shape.validates,
+          .awake = shape.awake};
+}
+
+// `programs` with recomputation when asked for, ZeRO, and offload.
 inline std::vector<Program> finished(std::vector<Program> programs, const BuildShape& shape) {
   const Placement units = placement_of(shape);
   const core::ShardPlan plan = core::plan_of(shape.zero_stage, shape.order);
@@ -68,6 +79,7 @@ inline std::vector<Program> finished(std::vector<Program> programs, const BuildS
     Program& program = programs[static_cast<std::size_t>(rank)];
     if (shape.recompute) program = insert_recompute(program, units);
     program = zero::insert_zero(program, plan, units, rank);
+    program = offload::insert_offload(program, rules_of(shape));
   }
   if (shape.in_parts) return with_norm_in_parts(programs);
   return programs;
@@ -75,14 +87,6 @@ inline std::vector<Program> finished(std::vector<Program> programs, const BuildS
 
 inline std::vector<Program> built(const BuildShape& shape) {
   return finished(lowered(shape), shape);
-}
-
-inline ProgramRules rules_of(const BuildShape& shape) {
-  return {.units = placement_of(shape),
-          .micros = shape.micros,
-          .plan = core::plan_of(shape.zero_stage, shape.order),
-          .recompute = shape.recompute,
-          .validates = shape.validates};
 }
 
 }  // namespace fm::pipeline

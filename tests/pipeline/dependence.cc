@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "pipeline/ring_places.h"
+
 namespace fm::pipeline {
 namespace {
 
@@ -48,7 +50,7 @@ class Table {
       case Op::kSendNorm: return send_norm();
       case Op::kValidate: return makes({kValidated, -1, -1}), makes({kOnTheWire, -1, kDown});
       case Op::kFetch:
-      case Op::kStore: return makes({kFetched, -1, u});
+      case Op::kStore: return makes({kFetched, -1, u}), takes_places(u);
       case Op::kUpdate:
         return uses({kNorm, -1, -1}), uses({kReduced, -1, u}), makes({kFetched, -1, u}),
                makes({kUpdated, -1, u});
@@ -70,6 +72,11 @@ class Table {
   void reads_input(int micro, int unit) {
     if (unit == 0) return uses({kBatch, micro, -1});
     uses({kHidden, micro, unit - 1});
+  }
+  void takes_places(int unit) {
+    for (const int place : ring_places(form_.units, unit, form_.awake)) {
+      makes({kRingPlace, -1, place});
+    }
   }
   void writes_gradient(int unit) {
     if (form_.reduce_every_micro) return makes({kGradientSlot, -1, -1});

@@ -24,6 +24,7 @@ enum class ValueKind : std::uint8_t {
   kNorm,          // micro: kPart, kBefore; -1: what an update needs of it
   kValidated,     // the step before
   kFetched,       // optimizer slice on the device
+  kRingPlace,     // unit: the place, of slices that are awake
   kUpdated,       // new weights at their owner
   kPublished,     // new weights everywhere
   kOnTheWire,     // something a neighbouring pipe rank waits for
@@ -46,6 +47,7 @@ struct StepForm {
   const Placement& units;
   int micros = 1;
   bool reduce_every_micro = false;
+  int awake = 0;  // places of the ring
 };
 
 Effects effects_of(const Instruction& at, const StepForm& form, int pipe_rank);
