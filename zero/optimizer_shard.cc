@@ -107,7 +107,7 @@ std::vector<RingArray> OptimizerShard::rings() const {
   const auto add = [&](Role role, const std::vector<core::Buffer>& buffers, int arrays) {
     if (!layout_.sleeps(role) || buffers.empty()) return;
     for (int array = 0; array < arrays; ++array) {
-      RingArray& ring = out.emplace_back(RingArray{.role = role, .moment = array});
+      RingArray& ring = out.emplace_back(RingArray{.role = role, .moment = array, .places = {}});
       for (auto at = static_cast<std::size_t>(array); at < buffers.size();
            at += static_cast<std::size_t>(arrays)) {
         ring.places.push_back(buffers[at].span());
