@@ -34,6 +34,7 @@
 #include "engine/run/trainer.h"
 #include "engine/shown/folder_notes.h"
 #include "engine/shown/plan.h"
+#include "engine/shown/plan_drives.h"
 #include "kernels/threads.h"
 #include "launch/engines.h"
 #include "machine/cores.h"
@@ -151,11 +152,25 @@ fm::engine::PlanHost plan_host(Command& command) {
           .cores = command.host_cores};
 }
 
+// By flags, else by this machine.
+fm::engine::PlanDrives plan_drives(const Command& command) {
+  fm::engine::PlanDrives drives = fm::engine::drives_here(command.options.offload);
+  drives.endurance = command.nvme_endurance;
+  if (command.nvme_rate) {
+    drives.rate = command.nvme_rate;
+    drives.rate_from = "--nvme_rate";
+  } else {
+    fm::engine::measure_drives(command.options.offload, drives);
+  }
+  return drives;
+}
+
 int print_plan(Command& command, const fm::comm::LaunchInfo& launch) {
   const int ranks = command.plan_ranks > 0 ? command.plan_ranks : launch.world_size;
   if (launch.world_rank != 0) return 0;
   if (command.micros > 0) return print_study(command);
   fm::engine::PlanHost host = plan_host(command);
+  host.drives = plan_drives(command);
   if (const fm::cli::Terminal seen = fm::cli::terminal_of(launch); seen.shown) {
     host.columns = seen.columns();
   }

@@ -36,10 +36,10 @@ core::Bytes disk_memory(const DiskOptions& options, int drives, core::Bytes byte
 
 // What ranks of this host need, before they open anything.
 struct DiskNeed {
-  core::Bytes of_rank;  // the largest of one rank, on all drives together
-  core::Bytes of_host;  // of all ranks of this host that use these folders
-  core::Bytes ring;     // memory of one rank that will be registered
-  int ranks = 1;        // of this host
+  core::Bytes of_rank = {};  // the largest of one rank, on all drives together
+  core::Bytes of_host = {};  // of all ranks of this host that use these folders
+  core::Bytes ring = {};     // memory of one rank that will be registered
+  int ranks = 1;             // of this host
 };
 
 struct DiskProblem {

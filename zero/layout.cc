@@ -6,6 +6,7 @@
 
 #include "comm/host_layout.h"
 #include "core/check.h"
+#include "pipeline/gradient_ring.h"
 
 namespace fm::zero {
 namespace {
@@ -89,6 +90,8 @@ class Builder {
   void add_flat_param(FlatParam flat_param, const core::ParamTable& table) {
     cut(flat_param, table);
     flat_param.grads = kept(flat_param, input_.rules.plan.grads);
+    flat_param.in_gradient_ring = input_.rules.gradients_in_ring && !flat_param.tied_end &&
+                                  !pipeline::waits_for_other_end(input_.units, flat_param.unit);
     if (flat_param.alias < 0) flat_param.optimizer = kept(flat_param, input_.rules.plan.optimizer);
     out_.flat_params.push_back(flat_param);
   }
@@ -250,10 +253,7 @@ class Builder {
                                    flat_param.alias < 0 ? part : Elements(0), Where::kPeers});
     }
     for (const FlatParam& flat_param : trained()) {
-      reserve(Role::kGrads, Account::kGrads, flat_param.grads.count, Where::kPeers);
-      for (int level = 0; level < out_.counter_levels; ++level) {
-        reserve(Role::kCounter, Account::kScratch, flat_param.grads.count, Where::kPrivate);
-      }
+      if (!flat_param.in_gradient_ring) reserve_gradient(flat_param.grads.count);
       if (any_on_host()) {
         reserve_beside(flat_param);
         continue;
@@ -261,6 +261,7 @@ class Builder {
       if (!out_.sleeps(Role::kMoment)) reserve_state(Role::kMoment, flat_param.optimizer.count);
       if (!out_.sleeps(Role::kMaster)) reserve_state(Role::kMaster, flat_param.optimizer.count);
     }
+    reserve_gradient_ring();
     reserve_rings();
     reserve_host_places();
     out_.undoes = out_.undoes && pipe_rank_ + 1 < input_.units.pipe_ranks();
@@ -273,6 +274,25 @@ class Builder {
   }
 
   // Of one flat parameter, or of one place in the ring.
+  void reserve_gradient(Elements count) {
+    reserve(Role::kGrads, Account::kGrads, count, Reservation::Where::kPeers);
+    for (int level = 0; level < out_.counter_levels; ++level) {
+      reserve(Role::kCounter, Account::kScratch, count, Reservation::Where::kPrivate);
+    }
+  }
+  void reserve_gradient_ring() {
+    Elements largest;
+    for (const FlatParam& flat_param : trained()) {
+      if (flat_param.in_gradient_ring) largest = std::max(largest, flat_param.grads.count);
+    }
+    for (int place = 0; largest.count() > 0 && place < out_.ring_places(); ++place) {
+      const std::size_t first = out_.reservations.size();
+      reserve_gradient(largest);
+      for (std::size_t at = first; at < out_.reservations.size(); ++at) {
+        out_.reservations[at].in_ring = true;
+      }
+    }
+  }
   void reserve_state(Role role, Elements count) {
     const bool master = role == Role::kMaster;
     for (int each = 0; each < (master ? (out_.has_master() ? 1 : 0) : out_.moments); ++each) {
@@ -367,6 +387,15 @@ Bytes Layout::host_bytes() const {
     if (at.tier == core::Tier::kHost) out += core::bytes_of(at.share, at.element);
   }
   return out;
+}
+
+int Layout::gradient_buffer(int flat_param) const {
+  const bool in_ring = at(flat_param).in_gradient_ring;
+  int others = 0;
+  for (int before = 0; before < (in_ring ? trained : flat_param); ++before) {
+    if (!at(before).in_gradient_ring) ++others;
+  }
+  return in_ring ? others + ring_place(flat_param) : others;
 }
 
 core::Tier Layout::tier_of(Role role) const {

@@ -54,7 +54,8 @@ struct FlatParam {
   int alias = -1;        // flat parameter whose weights and moments serve this one (same pipe rank)
   int frozen = -1;       // flat parameter of the frozen parameters of the same unit
   bool on_host = false;  // its optimizer state lies in the host's memory, beside the device
-  int writers = 1;       // units that add to its gradient before it is reduced
+  bool in_gradient_ring = false;  // its gradient takes a place in turn (pipeline/gradient_ring.h)
+  int writers = 1;                // units that add to its gradient before it is reduced
   const core::ParamTable* table = nullptr;
   core::ShardMap map = {};
   Range owned = {};  // this rank's slice
@@ -159,6 +160,8 @@ struct Layout : StateRules {
   bool sleeps(Role role) const { return tier_of(role) == core::Tier::kNvme; }
   int ring_places() const { return std::min(awake, trained); }
   int ring_place(int flat_param) const { return flat_param % awake; }
+  // Which of the buffers of kGrads has its gradient: places of the ring lie behind all others.
+  int gradient_buffer(int flat_param) const;
   // Whether the parameters of a flat parameter follow from fp32 ones of the optimizer: are them,
   // rounded, or are a copy of the host's.
   bool has_master(int flat_param) const {

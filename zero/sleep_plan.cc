@@ -17,8 +17,8 @@ Bytes kept_bytes(const Layout& layout, Role role, int flat_param) {
   const bool trained = !layout.is_frozen(flat_param);
   if (role == Role::kParams) return core::bytes_of(at.params.count, layout.element);
   if (!trained || (role == Role::kMaster && !layout.has_master())) return {};
-  const Range& kept = role == Role::kGrads ? at.grads : at.optimizer;
-  return core::bytes_of(kept.count, DType::kF32);
+  if (role == Role::kGrads && !at.in_gradient_ring) return {};
+  return core::bytes_of(at.optimizer.count, DType::kF32);
 }
 
 int arrays_of(const Layout& layout, Role role) {

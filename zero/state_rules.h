@@ -31,6 +31,7 @@ struct StateRules {
   // a place of a ring; with two slots a new value is written beside the old one. 0: none sleeps.
   core::Tiers tiers = {};
   int awake = 0;
+  bool gradients_in_ring = false;  // gradients take so many places in turn, too
   int tier_slots = 1;
   // In kHost, the share of the elements whose state leaves the device: the last units'.
   double host_share = 1.0;

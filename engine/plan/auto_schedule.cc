@@ -32,6 +32,7 @@ TrainOptions with_schedule(const TrainOptions& options, const model::Model& mode
   std::optional<Candidate> best;
   std::string refusal;
   for (const pipeline::ScheduleRow& row : pipeline::all_schedules()) {
+    if (row.units == pipeline::UnitOrder::kUnitMajor) continue;  // for weights that travel
     tried.schedule = &row;
     try {
       const RunPlan plan = make_run_plan(tried, model, world);

@@ -50,7 +50,9 @@ int first_rank_of(const core::Mesh& mesh, int pipe_rank) {
 zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& model,
                                const RunShape& run, const pipeline::ProgramRules& rules) {
   const optim::OptimizerRow& rule = *options.optimizer.rule;
-  const RunTiers sleep = tiers_of_run(options);
+  RunTiers sleep = tiers_of_run(options);
+  if (rules.gradients.rests) sleep.tiers.grads = core::Tier::kNvme;
+  if (rules.gradients.updates_early) sleep.slots = 2;
   std::vector<const core::ParamTable*> tables, frozen;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
     tables.push_back(&model.table(unit));
@@ -69,6 +71,7 @@ zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& 
                     .gradient_slots = run.overlap && run.sharding.reduce_every_micro ? 2 : 1,
                     .tiers = sleep.tiers,
                     .awake = sleep.awake,
+                    .gradients_in_ring = rules.gradients.places > 0,
                     .tier_slots = sleep.slots,
                     .host_share = options.offload.ratio,
                     .undoes = rules.validates,

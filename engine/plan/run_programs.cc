@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "engine/plan/gradients_at_rest.h"
 #include "engine/plan/host_tier.h"
 #include "engine/plan/tiers_of_run.h"
 #include "offload/insert_offload.h"
+#include "pipeline/gradient_ring.h"
 #include "pipeline/passes.h"
 #include "pipeline/post_validation.h"
 #include "pipeline/schedules/schedules.h"
@@ -18,10 +20,11 @@ namespace {
 using pipeline::Program;
 
 std::vector<Program> expanded(const std::vector<Program>& scheduled,
-                              const pipeline::Placement& units) {
+                              const pipeline::Placement& units, pipeline::UnitOrder order) {
   std::vector<Program> programs;
   for (std::size_t rank = 0; rank < scheduled.size(); ++rank) {
-    programs.push_back(pipeline::expand_units(scheduled[rank], units, static_cast<int>(rank)));
+    programs.push_back(
+        pipeline::expand_units(scheduled[rank], units, static_cast<int>(rank), order));
   }
   return programs;
 }
@@ -92,11 +95,11 @@ void check_programs(const std::vector<Program>& programs, const pipeline::Progra
   FM_CHECK(!refusal, "the program built for this run is refused: ", why);
 }
 
-// Messages, recomputation, ZeRO, prefetch and offload, in this order; then the proof.
-std::vector<Program> finished_programs(std::vector<Program> programs,
-                                       const pipeline::ProgramRules& rules,
-                                       const pipeline::InstructionTime& times,
-                                       const Prefetch& prefetch, const std::string& own) {
+// Messages, recomputation, ZeRO and prefetch, in this order.
+std::vector<Program> zero_programs(std::vector<Program> programs,
+                                   const pipeline::ProgramRules& rules,
+                                   const pipeline::InstructionTime& times,
+                                   const Prefetch& prefetch) {
   if (rules.validates) programs = pipeline::insert_validation(programs, rules.units);
   programs = pipeline::insert_p2p(programs, rules.units, times);
   for (int rank = 0; rank < rules.units.pipe_ranks(); ++rank) {
@@ -104,7 +107,17 @@ std::vector<Program> finished_programs(std::vector<Program> programs,
     if (rules.recompute) program = pipeline::insert_recompute(program, rules.units);
     program = zero::insert_zero(program, rules.plan, rules.units, rank);
     program = zero::insert_prefetch(program, rules.units, prefetch.of_unit, prefetch.window);
-    program = offload::insert_offload(program, rules, prefetch.state);
+  }
+  return programs;
+}
+
+// What sleeps; then the proof.
+std::vector<Program> finished_programs(std::vector<Program> programs,
+                                       const pipeline::ProgramRules& rules, offload::Reads reads,
+                                       const std::string& own) {
+  for (Program& program : programs) {
+    program = pipeline::insert_rest(program, rules.gradients, rules.units);
+    program = offload::insert_offload(program, rules, reads);
   }
   check_programs(programs, rules, own);
   return programs;
@@ -135,10 +148,12 @@ RunPrograms build_programs(const TrainOptions& options, const model::Model& mode
                            const RunSchedule& schedule) {
   const std::string own = options.own_schedule ? options.own_schedule->name : "";
   const Prefetch prefetch = prefetch_of(options, model, run);
-  std::vector<Program> units = expanded(schedule.scheduled, placed);
+  const pipeline::UnitOrder order = unit_order_of(options);
+  std::vector<Program> units = expanded(schedule.scheduled, placed, order);
   pipeline::ProgramRules rules = training_rules(options, run, placed, units.front());
-  std::vector<Program> train =
-      finished_programs(std::move(units), rules, schedule.times, prefetch, own);
+  std::vector<Program> train = zero_programs(std::move(units), rules, schedule.times, prefetch);
+  rules.gradients = gradient_ring_of(options, run, rules, train);
+  train = finished_programs(std::move(train), rules, prefetch.state, own);
   std::vector<Program> ahead;
   if (rules.validates) {
     ahead = pipeline::with_norm_in_parts(train);
@@ -146,8 +161,9 @@ RunPrograms build_programs(const TrainOptions& options, const model::Model& mode
   }
   const pipeline::ProgramRules evaluating = evaluation_rules(rules);
   std::vector<Program> eval =
-      finished_programs(expanded(evaluation_of(schedule.pipe), evaluating.units), evaluating,
-                        schedule.times, prefetch, own);
+      zero_programs(expanded(evaluation_of(schedule.pipe), evaluating.units, order), evaluating,
+                    schedule.times, prefetch);
+  eval = finished_programs(std::move(eval), evaluating, prefetch.state, own);
   return {std::move(rules), std::move(train), std::move(eval), std::move(ahead)};
 }
 

@@ -42,6 +42,9 @@ struct RunShape {
   int micros() const { return static_cast<int>(batch.accumulation); }
 };
 
+// How the run's schedule goes through the units of a chunk.
+pipeline::UnitOrder unit_order_of(const TrainOptions& options);
+
 // Throws UserError for sizes that do not fit together.
 RunShape shape_run(const TrainOptions& options, const model::Model& model, const WorldShape& world);
 

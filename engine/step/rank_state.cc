@@ -163,13 +163,16 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
 
 // All ranks end where the drive of one refuses.
 void RankState::open_tiers(const TrainOptions& options) {
-  zero::SleepPlan sleep(layout, {zero::Role::kMoment, zero::Role::kMaster});
+  zero::SleepPlan sleep(layout, {zero::Role::kMoment, zero::Role::kMaster, zero::Role::kGrads});
   const std::string problem = comm::first_problem(
       world, comm::attempt([&] {
         store = open_store(options, options.offload.optimizer_paths, sleep.total(), world.rank());
       }));
   FM_MACHINE_CHECK(problem.empty(), core::ExitCode::kStorageFailed, problem);
   if (store == nullptr) return;
+  if (layout.sleeps(zero::Role::kGrads)) {
+    resting = std::make_unique<zero::RestingGradients>(layout, sleep, *store, grads);
+  }
   sleeping =
       std::make_unique<zero::SleepingState>(layout, std::move(sleep), *store, optimizer.rings());
 }

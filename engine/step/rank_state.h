@@ -22,6 +22,7 @@
 #include "zero/optimizer_shard.h"
 #include "zero/param_store.h"
 #include "zero/reduce_tied.h"
+#include "zero/resting_gradients.h"
 #include "zero/sleeping_state.h"
 
 namespace fm::engine {
@@ -64,6 +65,7 @@ struct RankState {
   // What sleeps outside of memory; null: nothing does.
   std::unique_ptr<offload::SliceStore> store;
   std::unique_ptr<zero::SleepingState> sleeping;
+  std::unique_ptr<zero::RestingGradients> resting;
   bool writes_behind;  // while the step goes on
   zero::TiedReduction tied;
   zero::GlobalNorm norm;

@@ -38,12 +38,31 @@ std::unique_ptr<offload::SliceStore> open_store(const TrainOptions& options,
                             disk, bytes);
 }
 
+void rest_gradient(RankState& state, int unit) {
+  if (state.resting != nullptr) state.resting->rest(state.own_flat_param(unit));
+}
+
+void claim_gradient(RankState& state, int unit) {
+  if (state.resting != nullptr) state.resting->claim(state.own_flat_param(unit));
+}
+
+void end_step_of_state(RankState& state, bool accepted) {
+  if (state.sleeping == nullptr) return;
+  return accepted ? state.sleeping->accept() : state.sleeping->refuse();
+}
+
 void fetch_state(RankState& state, int unit) {
+  if (state.resting != nullptr && state.model.trains(unit)) {
+    state.resting->fetch(state.own_flat_param(unit));
+  }
   for_sleeping(state, unit,
                [](zero::SleepingState& sleeping, int flat_param) { sleeping.fetch(flat_param); });
 }
 
 void wake_state(RankState& state, int unit) {
+  if (state.resting != nullptr && state.model.trains(unit)) {
+    state.resting->wake(state.own_flat_param(unit));
+  }
   for_sleeping(state, unit,
                [](zero::SleepingState& sleeping, int flat_param) { sleeping.wake(flat_param); });
 }

@@ -24,6 +24,13 @@ void wake_state(RankState& state, int unit);
 // Forgotten: the step changes nothing.
 void drop_state(RankState& state, int unit);
 void store_state(RankState& state, int unit);
+// The step is over: what it stored beside the old values counts from now on, or never will.
+void end_step_of_state(RankState& state, bool accepted);
+
+// The unit's gradient goes to the store, and nothing leaves its place any more: before backward
+// writes there. Nothing where it stays in memory.
+void rest_gradient(RankState& state, int unit);
+void claim_gradient(RankState& state, int unit);
 
 // The same where the host updates beside a device (zero/host_updates.h), behind the norm: gradients
 // of the unit come down, new parameters go up.

@@ -114,6 +114,7 @@ void StepRuntime::run(const pipeline::Instruction& at) {
     case Op::kUpdate: return update(at.unit);
     case Op::kPublish: return publish(at.unit);
     case Op::kReport: return report();
+    case Op::kRest: return rest(at.unit);
     case Op::kFetch: return fetch(at.unit);
     case Op::kStore: return store(at.unit);
     case Op::kBackward: break;
@@ -122,6 +123,7 @@ void StepRuntime::run(const pipeline::Instruction& at) {
 }
 
 void StepRuntime::end_of_program() {
+  if (!forward_only_) end_step_of_state(state_, !result_.skipped);
   exchange_.settle();
   if (copies_) copies_->settle();
   FM_CHECK(inputs_.empty() && gradients_.empty() && kept_.empty() && parked_.empty() &&
@@ -359,6 +361,7 @@ void StepRuntime::scan(int micro, int unit, const model::Gradients& written) {
 model::Gradients StepRuntime::destinations(int micro, int unit, bool& assign) {
   model::Gradients out;
   if (!state_.model.trains(unit)) return out;
+  claim_gradient(state_, unit);
   const auto at_own = state_.grads.destination(state_.work, state_.own_flat_param(unit), micro);
   out.own = at_own.whole;
   assign = at_own.assign;
@@ -387,6 +390,21 @@ void StepRuntime::reduce(int micro, int unit) {
   state_.grads.reduce(state_.work, state_.own_flat_param(unit), micro);
   const int tied = state_.tied_end(unit);
   if (tied >= 0) state_.grads.reduce(state_.work, tied, micro);
+}
+
+void StepRuntime::rest(int unit) {
+  if (!state_.model.trains(unit)) return;
+  const TraceRange range(clock_, Phase::kReduce);
+  keep_for_norm(unit);
+  rest_gradient(state_, unit);
+}
+
+void StepRuntime::keep_for_norm(int unit) {
+  const int own = state_.own_flat_param(unit);
+  state_.grads.settle(state_.work, own);
+  state_.norm.keep(state_.work, state_.grads, own);
+  if (state_.model.element != DType::kF16) return;
+  state_.grads.keep_reaches(state_.work, own, core::kF16Overflow);  // as own_overflow asks
 }
 
 void StepRuntime::reduce_tied() {
@@ -474,6 +492,10 @@ bool StepRuntime::changes(int unit) const {
 }
 
 void StepRuntime::update(int unit) {
+  if (updates_early(unit) && state_.model.trains(unit)) {
+    keep_for_norm(unit);
+    request_.scalars.grad_scale = static_cast<float>(1.0 / request_.loss_scale);
+  }
   if (!changes(unit)) return;
   const TraceRange range(clock_, Phase::kOptimizer);
   wake_state(state_, unit);

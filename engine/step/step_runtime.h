@@ -82,6 +82,7 @@ class StepRuntime : public pipeline::StepHandler {
   void backward_weight(int micro, int unit);
   void recompute(int micro, int unit);
   void reduce(int micro, int unit);
+  void rest(int unit);
   void reduce_tied();
   void norm();
   void norm_part();
@@ -110,6 +111,11 @@ class StepRuntime : public pipeline::StepHandler {
   StepSums exchange_loss();
   bool own_overflow();
   bool changes(int unit) const;
+  // What the norm needs of the unit's gradient, before that leaves its place.
+  void keep_for_norm(int unit);
+  bool updates_early(int unit) const {
+    return pipeline::updates_early(state_.plan.rules.gradients, units(), unit);
+  }
   void discard_forwards();
   void redo_update(const StepAhead::Step& step);
   void scan(int micro, int unit, const model::Gradients& written);

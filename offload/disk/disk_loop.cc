@@ -99,12 +99,13 @@ void DiskLoop::let_go(const DiskMovePtr& held) {
   engine_->wake();
 }
 
-void DiskLoop::will_use(std::span<std::byte> memory) {
-  {
-    const std::scoped_lock lock(mutex_);
-    to_register_.push_back(memory);
-  }
+std::string DiskLoop::will_use(std::span<std::byte> memory) {
+  if (memory.empty()) return "";
+  std::unique_lock lock(mutex_);
+  to_register_ = memory;
   engine_->wake();
+  over_.wait(lock, [&] { return to_register_.empty(); });
+  return unregistered_;
 }
 
 // No exception may be thrown here but for want of memory, which ends the process.
@@ -120,14 +121,15 @@ void DiskLoop::run() noexcept {
 
 bool DiskLoop::take_asked() {
   std::vector<DiskMovePtr> ready;
-  std::vector<std::span<std::byte>> memory;
   {
     const std::scoped_lock lock(mutex_);
-    ready = order_.take_ready();
-    memory = std::exchange(to_register_, {});
     if (ending_ && order_.idle()) return false;
+    ready = order_.take_ready();
+    if (!to_register_.empty()) {
+      unregistered_ = engine_->will_use(std::exchange(to_register_, {}));
+      over_.notify_all();
+    }
   }
-  for (const std::span<std::byte> at : memory) engine_->will_use(at);
   for (const DiskMovePtr& move : ready) cut(move);
   return true;
 }

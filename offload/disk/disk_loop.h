@@ -57,7 +57,8 @@ class DiskLoop {
   // Until it is over. Returns seconds; throws nothing: `problem` says what failed.
   double wait(const DiskMovePtr& move);
   void let_go(const DiskMovePtr& held);
-  void will_use(std::span<std::byte> memory);
+  // As DiskEngine::will_use.
+  std::string will_use(std::span<std::byte> memory);
 
  private:
   // A part of a move within one block and one stripe.
@@ -103,7 +104,8 @@ class DiskLoop {
   std::mutex mutex_;
   std::condition_variable over_;
   MoveOrder order_;
-  std::vector<std::span<std::byte>> to_register_;
+  std::span<std::byte> to_register_;  // empty: nothing is
+  std::string unregistered_;
   std::string failure_;  // the first one
   bool ending_ = false;
 

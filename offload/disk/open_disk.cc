@@ -91,7 +91,9 @@ class DiskStore : public SliceStore {
                 .memory = {data, from.size()},
                 .number = ++writes_});
   }
-  void will_use(std::span<std::byte> memory) override { loop_.will_use(memory); }
+  void will_use(std::span<std::byte> memory) override {
+    if (unregistered_.empty()) unregistered_ = loop_.will_use(memory);
+  }
   Totals totals() const override { return totals_; }
   std::unique_ptr<HeldBytes> hold(Bytes at, Bytes bytes) override {
     check(at, bytes);
@@ -99,7 +101,10 @@ class DiskStore : public SliceStore {
     loop_.ask(held);
     return std::make_unique<HeldOnDisk>(loop_, held);
   }
-  std::string describe() const override { return words_; }
+  std::string describe() const override {
+    if (unregistered_.empty()) return words_;
+    return core::concat(words_, ", memory not registered: ", unregistered_);
+  }
 
  private:
   void check(Bytes at, Bytes size) const {
@@ -118,6 +123,7 @@ class DiskStore : public SliceStore {
 
   Bytes bytes_;
   std::string words_;
+  std::string unregistered_;  // why
   Totals totals_;
   std::int64_t reads_ = 0, writes_ = 0;
   DiskLoop loop_;
@@ -146,12 +152,40 @@ Cache cache_of(std::vector<DriveFile>& files, const DiskOptions& options) {
   return cache;
 }
 
-std::string words_of(std::string_view method, Cache cache, std::size_t drives, int depth,
-                     const DiskOptions& options) {
-  return core::concat(method, cache == Cache::kPast ? ", O_DIRECT, " : ", page cache, ", drives,
-                      drives == 1 ? " drive, " : " drives, ", depth, " x ",
-                      options.block_bytes >> 10, " KiB under way", drives == 1 ? "" : " on each",
-                      options.checks ? "" : ", no checks");
+// io_uring where it is allowed, past the page cache alone: through it, moves would wait in the call
+// that starts them.
+void choose_engine(Opened& opened, Cache cache, const DiskOptions& options) {
+  using Method = DiskOptions::Method;
+  const std::size_t drives = opened.files.size();
+  std::string why = cache == Cache::kPast ? "" : "the page cache is used";
+  if (options.method != Method::kThreads && why.empty()) {
+    opened.depth = options.queue_depth;
+    EngineOrWhy uring = uring_engine(drives * static_cast<std::size_t>(opened.depth));
+    opened.engine = std::move(uring.engine);
+    why = uring.why;
+  }
+  opened.words = "io_uring";
+  if (opened.engine != nullptr) return;
+  FM_USER_CHECK(options.method != Method::kUring,
+                "io_uring must be allowed, and files past the page cache, where it is asked for; "
+                "leave the choice to the program (",
+                opened.files.front().folder(), ": ", why, ")");
+  opened.depth = std::min(std::max(options.queue_depth, options.threads), kMostThreads);
+  opened.engine = thread_engine(drives * static_cast<std::size_t>(opened.depth), cache);
+  opened.words = "threads";
+  if (options.method == Method::kAuto && cache == Cache::kPast) {
+    opened.words += core::concat(" (no io_uring: ", why, ")");
+  }
+}
+
+std::string words_of(const Opened& opened, Cache cache, const DiskOptions& options) {
+  const std::size_t drives = opened.files.size();
+  const std::string_view way = cache == Cache::kPast ? "O_DIRECT"
+                               : options.direct      ? "page cache (no O_DIRECT)"
+                                                     : "page cache";
+  return core::concat(opened.words, ", ", way, ", ", drives, drives == 1 ? " drive, " : " drives, ",
+                      opened.depth, " x ", options.block_bytes >> 10, " KiB under way",
+                      drives == 1 ? "" : " on each", options.checks ? "" : ", no checks");
 }
 
 Opened open_files(const DiskPlace& place, const DiskOptions& options, const Striping& striping,
@@ -164,10 +198,8 @@ Opened open_files(const DiskPlace& place, const DiskOptions& options, const Stri
                                        .bytes = std::max(kPage, striping.bytes_on(drive, bytes))});
   }
   const Cache cache = cache_of(opened.files, options);
-  opened.depth = std::min(std::max(options.queue_depth, options.threads), kMostThreads);
-  const auto drives = opened.files.size();
-  opened.engine = thread_engine(drives * static_cast<std::size_t>(opened.depth), cache);
-  opened.words = words_of("threads", cache, drives, opened.depth, options);
+  choose_engine(opened, cache, options);
+  opened.words = words_of(opened, cache, options);
   return opened;
 }
 

@@ -51,6 +51,7 @@ class UringEngine : public DiskEngine {
             : io_uring_prep_write(entry, block.fd, data, size, offset);
     }
     io_uring_sqe_set_data64(entry, slot);
+    io_uring_submit(&ring_);  // what the kernel cannot take now, wait() hands over
   }
 
   void wait(std::vector<DiskDone>& done) override {

@@ -49,6 +49,7 @@ class Table {
       case Op::kRecvNorm: return receive_norm();
       case Op::kSendNorm: return send_norm();
       case Op::kValidate: return makes({kValidated, -1, -1}), makes({kOnTheWire, -1, kDown});
+      case Op::kRest: return uses({kReduced, -1, u}), makes({kFetched, -1, u});
       case Op::kFetch:
       case Op::kStore: return makes({kFetched, -1, u}), takes_places(u);
       case Op::kUpdate:
