@@ -7,8 +7,8 @@
 
 #include "core/check.h"
 #include "engine/plan/default_schedule.h"
-#include "engine/plan/tiers_of_run.h"
 #include "engine/plan/save_room.h"
+#include "engine/plan/tiers_of_run.h"
 
 namespace fm::engine {
 namespace {
@@ -76,6 +76,7 @@ zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& 
                     .gradients_in_ring = rules.gradients.places > 0,
                     .tier_slots = sleep.slots,
                     .params_in_memory = core::Elements(options.offload.params_in_host),
+                    .host_share = options.offload.ratio,
                     .undoes = rules.validates,
                     .keeps_gradients = rule.by_matrix != nullptr || rule.by_tensor != nullptr},
           .units = rules.units,
@@ -121,6 +122,7 @@ MemoryForecast RunPlan::memory(int pipe_rank) const {
                     sizes.kept * sizes.peaks.kept + sizes.parked * sizes.peaks.parked;
   out.tables = core::bytes_of(rope, core::DType::kF32);
   if (copies_saves && !saves_apart) out.saves = copy_for_save(layout);
+  out.host = layout.host_bytes();
   return out;
 }
 
