@@ -15,8 +15,11 @@ using pipeline::Op;
 using pipeline::Program;
 
 // Where the first fetches stand: the writes of the last step have the time of the forwards, and the
-// reads that of the backwards.
+// reads that of the backwards. Gradients that rest take all places of their ring before.
 std::size_t lead_of(const Program& program) {
+  const auto last =
+      std::ranges::find(program.rbegin(), program.rend(), Op::kRest, &Instruction::op);
+  if (last != program.rend()) return static_cast<std::size_t>(program.rend() - last);
   const auto first = std::ranges::find_if(program, [](const Instruction& at) {
     return pipeline::row_of(at.op).writes_gradient || at.op == Op::kUpdate;
   });

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/shard_plan.h"
+#include "pipeline/gradient_ring.h"
 #include "pipeline/instruction.h"
 #include "pipeline/placement.h"
 
@@ -21,6 +22,7 @@ struct ProgramRules {
   // Of the units whose state sleeps, so many flat parameters are awake at once
   // (pipeline/ring_places.h); 0: no state sleeps.
   int awake = 0;
+  GradientRing gradients = {};
 };
 
 struct Refusal {

@@ -15,10 +15,12 @@ using core::DType;
 Bytes kept_bytes(const Layout& layout, Role role, int flat_param) {
   const FlatParam& at = layout.at(flat_param);
   const bool trained = !layout.is_frozen(flat_param);
-  if (role == Role::kParams) return core::bytes_of(at.params.count, layout.element);
+  if (role == Role::kParams) {
+    return core::bytes_of(at.sleeps ? at.params.count : core::Elements(0), layout.element);
+  }
   if (!trained || (role == Role::kMaster && !layout.has_master())) return {};
-  const Range& kept = role == Role::kGrads ? at.grads : at.optimizer;
-  return core::bytes_of(kept.count, DType::kF32);
+  if (role == Role::kGrads && !at.in_gradient_ring) return {};
+  return core::bytes_of(at.optimizer.count, DType::kF32);
 }
 
 int arrays_of(const Layout& layout, Role role) {

@@ -23,7 +23,9 @@ SleepingState::SleepingState(const Layout& layout, SleepPlan plan, offload::Slic
   for (const RingArray& array : arrays_) {
     FM_CHECK(array.places.size() == places_.size(), "a ring of ", places_.size(), " places has ",
              array.places.size(), " in one array");
-    for (const std::span<std::byte> memory : array.places) store_.will_use(memory);
+    for (const std::span<std::byte> memory : array.places) {
+      if (!memory.empty()) store_.will_use(memory);
+    }
   }
 }
 
@@ -49,7 +51,7 @@ std::span<std::byte> SleepingState::memory_of(const RingArray& array, int flat_p
   return place.first(size);
 }
 
-void SleepingState::fetch(int flat_param) {
+void SleepingState::fetch(int flat_param, From from) {
   if (!sleeps(flat_param)) return;
   RingPlace& place = place_of(flat_param);
   FM_CHECK(place.at == At::kAsleep || place.at == At::kLeaving, "flat parameter ", flat_param,
@@ -57,8 +59,9 @@ void SleepingState::fetch(int flat_param) {
   finish(place);
   place.flat_param = flat_param;
   place.at = At::kArriving;
+  if (from == From::kElsewhere) return;
   for (const RingArray& array : arrays_) {
-    if (!plan_.has(array.role, flat_param)) continue;
+    if (!array.reads || !plan_.has(array.role, flat_param)) continue;
     place.moves.push_back(
         store_.read(newest(array.role, flat_param, array.moment), memory_of(array, flat_param)));
   }

@@ -9,7 +9,6 @@
 #include "kernels/threads.h"
 
 namespace fm::engine {
-namespace {
 
 core::Mesh make_mesh(const TrainOptions& options, int world_size) {
   const int fixed =
@@ -32,6 +31,8 @@ core::Mesh make_mesh(const TrainOptions& options, int world_size) {
           .model = options.model_parallel_size,
           .sequence = options.sequence_parallel_size};
 }
+
+namespace {
 
 // Rules that move a whole matrix need all of it.
 void check_rule(const TrainOptions& options) {
@@ -84,6 +85,10 @@ std::vector<int> planned_hosts(const TrainOptions& options, int ranks) {
   return host_of;
 }
 
+pipeline::UnitOrder unit_order_of(const TrainOptions& options) {
+  return options.own_schedule ? pipeline::UnitOrder::kMicroMajor : options.schedule->units;
+}
+
 RunShape shape_run(const TrainOptions& options, const model::Model& model,
                    const WorldShape& world) {
   const core::Mesh mesh = make_mesh(options, world.ranks);
@@ -101,6 +106,10 @@ RunShape shape_run(const TrainOptions& options, const model::Model& model,
   core::ShardPlan sharding =
       core::plan_of(options.zero_stage, options.sum_order, sharing, options.reductions);
   sharding.regather = options.regather;
+  const bool by_unit = unit_order_of(options) == pipeline::UnitOrder::kUnitMajor;
+  if (by_unit && options.regather == core::Regather::kMicro) {
+    sharding.regather = core::Regather::kUnit;
+  }
   BetweenHosts between = between_hosts(options, mesh, world);
   if (sharding.params == core::Home::kOneSliceEach) sharding.secondary = between.secondary;
   return {.mesh = mesh,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "engine/plan/host_tier.h"
 #include "pipeline/ring_places.h"
 
 namespace fm::engine {
@@ -26,15 +27,19 @@ void check_optimizer_on_disk(const TrainOptions& options) {
 
 }  // namespace
 
-RunTiers tiers_of_run(const TrainOptions& options) {
+RunTiers tiers_of_run(const TrainOptions& options, bool params_sleep) {
   RunTiers out;
   const OffloadOptions& offload = options.offload;
   if (offload.optimizer == core::Tier::kNvme) {
     check_optimizer_on_disk(options);
     out.tiers.moments = out.tiers.masters = core::Tier::kNvme;
   }
-  if (out.tiers.has(core::Tier::kNvme)) {
-    out.awake = std::max(offload.optimizer_buffers, pipeline::kLeastRing);
+  if (state_on_host(options)) out.tiers.moments = out.tiers.masters = core::Tier::kHost;
+  if (params_sleep) out.tiers.params = core::Tier::kNvme;
+  if (out.tiers != core::Tiers()) {
+    const bool state = out.tiers.moments != core::Tier::kDevice;
+    out.awake =
+        std::max(state ? offload.optimizer_buffers : offload.param_buffers, pipeline::kLeastRing);
   }
   return out;
 }

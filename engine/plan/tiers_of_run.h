@@ -8,11 +8,13 @@ namespace fm::engine {
 
 struct RunTiers {
   core::Tiers tiers;
-  int awake = 0;  // flat parameters at once, of those that sleep in kNvme; 0: none sleeps
+  // Flat parameters at once, of those that sleep in kNvme, or places of gradients that come down to
+  // the host; 0: none sleeps.
+  int awake = 0;
   int slots = 1;  // of a slice there
 };
 
-// Throws UserError where state cannot sleep there.
-RunTiers tiers_of_run(const TrainOptions& options);
+// `params_sleep`: of RunShape. Throws UserError where state cannot sleep there.
+RunTiers tiers_of_run(const TrainOptions& options, bool params_sleep);
 
 }  // namespace fm::engine
