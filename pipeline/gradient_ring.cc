@@ -14,6 +14,10 @@ bool updates_early(const GradientRing& ring, const Placement& units, int unit) {
   return ring.updates_early && !tied_head && !waits_for_other_end(units, unit);
 }
 
+bool takes_from_slot(const GradientRing& ring, const Placement& units, int unit) {
+  return ring.takes_from_slots && unit > 0 && updates_early(ring, units, unit);
+}
+
 namespace {
 
 // By unit.
@@ -36,11 +40,24 @@ Program insert_rest(const Program& program, const GradientRing& ring, const Plac
     if (at.op != Op::kReduce || --left[at.unit] > 0) continue;
     if (updates_early(ring, units, at.unit)) {
       out.push_back({Op::kUpdate, -1, at.unit});
+      if (!takes_from_slot(ring, units, at.unit)) continue;
+      out.erase(out.end() - 3);  // the Release (may_take_from_slots)
+      out.push_back({Op::kRelease, -1, at.unit});
     } else if (rests(ring, units, at.unit)) {
       out.push_back({Op::kRest, -1, at.unit});
     }
   }
   return out;
+}
+
+bool may_take_from_slots(const Program& program, const Placement& units) {
+  std::map<int, int> left = reductions_of(program);
+  for (std::size_t at = 1; at < program.size(); ++at) {
+    const int unit = program[at].unit;
+    if (program[at].op != Op::kReduce || --left[unit] > 0 || unit == 0) continue;
+    if (program[at - 1] != Instruction{Op::kRelease, -1, unit}) return false;
+  }
+  return units.has_backward(units.head());
 }
 
 bool fits_ring(const Program& program, int places, const Placement& units) {

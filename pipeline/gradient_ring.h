@@ -15,6 +15,9 @@ struct GradientRing {
   // A unit is updated behind its last reduction, before the norm of the step is known: what it
   // changes has two slots, and the step takes the old ones again where it is not accepted.
   bool updates_early = false;
+  // What an early update changes of blocks and the head is in the slot where their weights are
+  // whole, which is released behind it: nothing is read for it again.
+  bool takes_from_slots = false;
 
   bool operator==(const GradientRing&) const = default;
 };
@@ -30,9 +33,14 @@ inline bool has_place_in_ring(const GradientRing& ring, const Placement& units, 
 bool rests(const GradientRing& ring, const Placement& units, int unit);
 // Of a head whose tied matrix has its other end on another pipe rank, too, the update waits.
 bool updates_early(const GradientRing& ring, const Placement& units, int unit);
+bool takes_from_slot(const GradientRing& ring, const Placement& units, int unit);
 
-// Adds Rest, or moves Update, behind the last Reduce of the units that rest or are updated early.
+// Adds Rest, or moves Update, behind the last Reduce of the units that rest or are updated early;
+// behind that goes the Release of units that are in their slots until then.
 Program insert_rest(const Program& program, const GradientRing& ring, const Placement& units);
+
+// Whether all blocks and the head are released directly before their last Reduce.
+bool may_take_from_slots(const Program& program, const Placement& units);
 
 // Whether no gradient is begun while the place that it takes is another's.
 bool fits_ring(const Program& program, int places, const Placement& units);

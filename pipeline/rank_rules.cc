@@ -347,6 +347,10 @@ std::string RankRules::update(const Instruction& instruction) {
   if (!reduced(instruction.unit)) return "its gradient is not reduced";
   if (rules_.awake > 0 && !fetched_.contains(instruction.unit))
     return concat("the state of unit ", instruction.unit, " is not fetched");
+  if (takes_from_slot(rules_.gradients, units_, instruction.unit) &&
+      !gathered_.contains(instruction.unit)) {
+    return concat("weights of unit ", instruction.unit, " are not gathered");
+  }
   leave_ring_place(instruction.unit);
   if (!updated_.insert(instruction.unit).second)
     return concat("unit ", instruction.unit, " is updated already");

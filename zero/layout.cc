@@ -6,6 +6,7 @@
 
 #include "comm/host_layout.h"
 #include "core/check.h"
+#include "offload/slice_store.h"
 #include "pipeline/gradient_ring.h"
 
 namespace fm::zero {
@@ -52,6 +53,7 @@ class Builder {
     out_.trained = out_.count();
     leave_device();
     add_frozen();
+    lay_params_to_sleep();
     place_gathered();
     for (FlatParam& flat_param : trained()) place_gradient(flat_param);
     reserve_flat_params();
@@ -166,6 +168,15 @@ class Builder {
             : add_frozen_flat_param({.unit = units.head(), .tied_end = true}, *input_.frozen_tied);
   }
 
+  void lay_params_to_sleep() {
+    Elements until;
+    for (FlatParam& flat_param : out_.flat_params) {
+      until += flat_param.params.count;
+      const bool here = flat_param.params.count.count() > 0;
+      flat_param.sleeps = out_.sleeps(Role::kParams) && here && until > out_.params_in_memory;
+    }
+  }
+
   // The matrix is the embedding's, whose flat parameter is the first where it is here.
   void add_tied() {
     const pipeline::Placement& units = input_.units;
@@ -199,10 +210,16 @@ class Builder {
     for (const FlatParam& flat_param : trained()) {
       if (!flat_param.tied_end) out_.gather_slot = std::max(out_.gather_slot, gathered(flat_param));
     }
-    if (out_.tied.read < 0) return;
-    out_.tied.gathered = gathered(head_flat_param());
-    const Elements whole = out_.tied.gathered + out_.at(out_.tied.read).map.padded();
-    out_.gather_slot = std::max(out_.gather_slot, whole);
+    if (out_.tied.read >= 0) {
+      out_.tied.gathered = gathered(head_flat_param());
+      const Elements whole = out_.tied.gathered + out_.at(out_.tied.read).map.padded();
+      out_.gather_slot = std::max(out_.gather_slot, whole);
+    }
+    if (out_.sleeps(Role::kParams)) out_.gather_slot = in_pages(out_.gather_slot);
+  }
+  // A disk reads into whole pages.
+  Elements in_pages(Elements count) const {
+    return core::round_up(count, Elements(offload::kPage / core::size_of(out_.element)));
   }
   Elements gathered(const FlatParam& flat_param) const {
     const Elements frozen =
@@ -241,10 +258,10 @@ class Builder {
     const bool once_per_host = input_.rules.plan.params == Home::kOncePerHost;
     for (const FlatParam& flat_param : out_.flat_params) {
       const bool common = once_per_host && flat_param.alias < 0;
-      const Elements there = common ? flat_param.map.padded() : flat_param.params.count;
+      const Elements kept = flat_param.sleeps ? Elements(0) : flat_param.params.count;
+      const Elements there = common ? flat_param.map.padded() : kept;
       out_.reservations.push_back({Role::kParams, Account::kParams, input_.rules.element, there,
-                                   common ? Where::kHost : Where::kPrivate,
-                                   flat_param.params.count});
+                                   common ? Where::kHost : Where::kPrivate, kept});
       if (out_.plan.secondary == 1) continue;
       FM_CHECK(out_.dp_size % out_.plan.secondary == 0, out_.dp_size, " data ranks on hosts of ",
                out_.plan.secondary);
@@ -310,6 +327,21 @@ class Builder {
       for (int place = 0; out_.sleeps(role) && place < out_.ring_places(); ++place) {
         reserve_state(role, largest);
       }
+    }
+    if (out_.sleeps(Role::kParams)) reserve_param_ring();
+  }
+  void reserve_param_ring() {
+    Elements largest;
+    for (const FlatParam& flat_param : trained()) {
+      if (flat_param.sleeps) largest = std::max(largest, flat_param.params.count);
+    }
+    largest = in_pages(largest);
+    for (int place = 0; place < out_.ring_places(); ++place) {
+      out_.reservations.push_back({.role = Role::kParams,
+                                   .account = Account::kParams,
+                                   .element = out_.element,
+                                   .count = largest,
+                                   .in_ring = true});
     }
   }
 

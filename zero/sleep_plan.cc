@@ -15,7 +15,9 @@ using core::DType;
 Bytes kept_bytes(const Layout& layout, Role role, int flat_param) {
   const FlatParam& at = layout.at(flat_param);
   const bool trained = !layout.is_frozen(flat_param);
-  if (role == Role::kParams) return core::bytes_of(at.params.count, layout.element);
+  if (role == Role::kParams) {
+    return core::bytes_of(at.sleeps ? at.params.count : core::Elements(0), layout.element);
+  }
   if (!trained || (role == Role::kMaster && !layout.has_master())) return {};
   if (role == Role::kGrads && !at.in_gradient_ring) return {};
   return core::bytes_of(at.optimizer.count, DType::kF32);

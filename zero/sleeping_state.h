@@ -17,6 +17,7 @@ struct RingArray {
   Role role = Role::kMoment;
   int moment = 0;
   std::vector<std::span<std::byte>> places;
+  bool reads = true;  // false: the update writes all of it, whatever was there
 };
 
 // A flat parameter is asleep; arriving from fetch() on; awake from wake() on; and leaving from
@@ -28,15 +29,16 @@ struct RingArray {
 // Lifetime:  layout, store and the memory of the ring outlive it.
 class SleepingState {
  public:
-  // `arrays`: all that sleeps in this store, each of which the update reads and changes.
+  // `arrays`: all that sleeps in this store, each of which the update changes.
   SleepingState(const Layout& layout, SleepPlan plan, offload::SliceStore& store,
                 std::vector<RingArray> arrays);
 
   // Whether anything of it sleeps; nothing is to be done for others.
   bool sleeps(int flat_param) const;
 
-  // Begins to read it into its place.
-  void fetch(int flat_param);
+  // Begins to read it into its place; or takes the place for who wakes it and writes it there.
+  enum class From : std::uint8_t { kStore, kElsewhere };
+  void fetch(int flat_param, From from = From::kStore);
   // It is there from here on.
   void wake(int flat_param);
   // Begins to write what is in its place: where there are two slots, beside the old value.
@@ -57,26 +59,26 @@ class SleepingState {
 
  private:
   enum class At : std::uint8_t { kAsleep, kArriving, kAwake, kLeaving };
-  struct Place {
+  struct RingPlace {
     int flat_param = -1;
     At at = At::kAsleep;
     std::vector<offload::Move> moves = {};
   };
-  struct Slots {
+  struct Versions {
     int newest = 0;
     int written = 0;  // differs from the newest where a new value waits for its acceptance
   };
 
-  Place& place_of(int flat_param);
-  static void finish(Place& place);
+  RingPlace& place_of(int flat_param);
+  static void finish(RingPlace& place);
   std::span<std::byte> memory_of(const RingArray& array, int flat_param) const;
 
   const Layout& layout_;
   const SleepPlan plan_;
   offload::SliceStore& store_;
   const std::vector<RingArray> arrays_;
-  std::vector<Place> places_;
-  std::vector<Slots> slots_;  // by flat parameter
+  std::vector<RingPlace> places_;
+  std::vector<Versions> versions_;  // by flat parameter
 };
 
 // Wakes a flat parameter to be looked at; nothing where `state` is null or nothing of it sleeps.

@@ -28,6 +28,7 @@ TrainOptions with_schedule(const TrainOptions& options, const model::Model& mode
                            const std::function<bool(const RunPlan&)>& fits) {
   TrainOptions tried = options;
   tried.auto_schedule = false;
+  tried.schedule_chosen = tried.schedule_chosen || options.auto_schedule;
   if (!options.auto_schedule) return tried;
   std::optional<Candidate> best;
   std::string refusal;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/check.h"
+#include "engine/plan/default_schedule.h"
 #include "engine/plan/tiers_of_run.h"
 
 namespace fm::engine {
@@ -50,7 +51,7 @@ int first_rank_of(const core::Mesh& mesh, int pipe_rank) {
 zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& model,
                                const RunShape& run, const pipeline::ProgramRules& rules) {
   const optim::OptimizerRow& rule = *options.optimizer.rule;
-  RunTiers sleep = tiers_of_run(options);
+  RunTiers sleep = tiers_of_run(options, run.params_sleep);
   if (rules.gradients.rests) sleep.tiers.grads = core::Tier::kNvme;
   if (rules.gradients.updates_early) sleep.slots = 2;
   std::vector<const core::ParamTable*> tables, frozen;
@@ -74,6 +75,7 @@ zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& 
                     .gradients_in_ring = rules.gradients.places > 0,
                     .tier_slots = sleep.slots,
                     .host_share = options.offload.ratio,
+                    .params_in_memory = core::Elements(options.offload.params_in_host),
                     .undoes = rules.validates,
                     .keeps_gradients = rule.by_matrix != nullptr || rule.by_tensor != nullptr},
           .units = rules.units,
@@ -155,9 +157,10 @@ double RunPlan::flops_per_step() const {
   return all * forwards_per_step();
 }
 
-RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
+RunPlan make_run_plan(const TrainOptions& asked, const model::Model& model,
                       const WorldShape& world) {
-  FM_CHECK(!options.auto_schedule, "the schedule is chosen before its plan is made");
+  FM_CHECK(!asked.auto_schedule, "the schedule is chosen before its plan is made");
+  const TrainOptions options = with_default_schedule(asked, model, make_mesh(asked, world.ranks));
   const RunShape run = shape_run(options, model, world);
   PlacedUnits placed = place_units(options, model, run);
   RunSchedule schedule = schedule_run(options, model, run, placed);

@@ -77,8 +77,10 @@ Prefetch prefetch_of(const TrainOptions& options, const model::Model& model, con
   if (!run.overlap && !run.params_sleep) return out;
   const core::Elements largest = std::ranges::max(out.of_unit);
   out.window = core::Elements(options.prefetch_elements.value_or(largest.count()));
-  // A disk is read while the unit before computes.
-  if (run.params_sleep) out.window = std::max(out.window, largest);
+  if (!run.params_sleep) return out;
+  // A disk is read while the unit before computes, unless one buffer must do.
+  out.window = std::max(out.window, largest);
+  if (options.offload.param_buffers == 1) out.window = core::Elements(0);
   return out;
 }
 
@@ -134,7 +136,7 @@ pipeline::ProgramRules training_rules(const TrainOptions& options, const RunShap
           .plan = run.sharding,
           .recompute = options.recompute,
           .validates = options.post_validation && run.mesh.pipe > 1,
-          .awake = tiers_of_run(options).awake};
+          .awake = tiers_of_run(options, run.params_sleep).awake};
 }
 
 pipeline::ProgramRules evaluation_rules(const pipeline::ProgramRules& training) {

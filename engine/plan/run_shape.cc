@@ -9,7 +9,6 @@
 #include "kernels/threads.h"
 
 namespace fm::engine {
-namespace {
 
 core::Mesh make_mesh(const TrainOptions& options, int world_size) {
   const int fixed =
@@ -32,6 +31,8 @@ core::Mesh make_mesh(const TrainOptions& options, int world_size) {
           .model = options.model_parallel_size,
           .sequence = options.sequence_parallel_size};
 }
+
+namespace {
 
 // Rules that move a whole matrix need all of it.
 void check_rule(const TrainOptions& options) {

@@ -26,6 +26,9 @@ struct WorldShape {
 // `threads`: those of this process.
 WorldShape shape_of(const TrainOptions& options, const comm::Communicator& world);
 
+// Throws UserError for numbers of ranks that do not fit together.
+core::Mesh make_mesh(const TrainOptions& options, int world_size);
+
 // By rank, as --ranks_per_host says; empty where ranks share no memory of a host.
 std::vector<int> planned_hosts(const TrainOptions& options, int ranks);
 

@@ -14,6 +14,9 @@ bool params_sleep(const TrainOptions& options, const model::Model& model, const 
   FM_USER_CHECK(options.device.kind == DeviceKind::kCpu,
                 "\"offload_param\" to NVMe needs ranks that compute on CPUs; add --device cpu, or "
                 "leave the block out");
+  FM_USER_CHECK(!options.post_validation || options.pipe_parallel_size == 1,
+                "\"offload_param\" to NVMe and --post_validation do not go together; leave one of "
+                "them out");
   core::Elements all;
   const auto add = [&](const core::ParamTable* table) {
     if (table != nullptr) all += core::ShardMap{table->elements(), mesh.shards()}.slice();

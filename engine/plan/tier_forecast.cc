@@ -21,7 +21,8 @@ constexpr double kMemoryRate = 8e9;
 
 class Moves {
  public:
-  explicit Moves(const zero::Layout& layout) : layout_(layout), sleep_(layout, kSleepers) {}
+  Moves(const RunPlan& plan, const zero::Layout& layout)
+      : plan_(plan), layout_(layout), sleep_(layout, kSleepers) {}
 
   // Trained flat parameters of a unit.
   std::vector<int> trained_of(int unit) const {
@@ -36,8 +37,9 @@ class Moves {
     if (at.op == Op::kGather) return gathered(at.unit);
     if (at.op != Op::kFetch) return {};
     Bytes out = changed(at.unit) + of(at.unit, {Role::kGrads});
-    // Masters are what the update reads, where there are any.
-    if (layout_.has_master()) out -= of(at.unit, {Role::kParams});
+    // Masters are what the update reads, where there are any; or what is in a slot already.
+    const bool here = pipeline::takes_from_slot(plan_.rules.gradients, plan_.units(), at.unit);
+    if (layout_.has_master() || here) out -= of(at.unit, {Role::kParams});
     return out;
   }
 
@@ -69,6 +71,7 @@ class Moves {
     return out;
   }
 
+  const RunPlan& plan_;
   const zero::Layout& layout_;
   const zero::SleepPlan sleep_;
 };
@@ -105,7 +108,7 @@ TierForecast tier_forecast(const RunPlan& plan, int pipe_rank) {
 
 std::vector<TimedInstruction> timed_program(const RunPlan& plan, int pipe_rank, double flops) {
   const zero::Layout layout = plan.layout(pipe_rank, 0);
-  const Moves moves(layout);
+  const Moves moves(plan, layout);
   std::vector<TimedInstruction> out;
   for (const pipeline::Instruction& at : plan.train[static_cast<std::size_t>(pipe_rank)]) {
     const double forwards = pipeline::row_of(at.op).forwards;

@@ -27,7 +27,7 @@ void check_optimizer_on_disk(const TrainOptions& options) {
 
 }  // namespace
 
-RunTiers tiers_of_run(const TrainOptions& options) {
+RunTiers tiers_of_run(const TrainOptions& options, bool params_sleep) {
   RunTiers out;
   const OffloadOptions& offload = options.offload;
   if (offload.optimizer == core::Tier::kNvme) {
@@ -35,8 +35,11 @@ RunTiers tiers_of_run(const TrainOptions& options) {
     out.tiers.moments = out.tiers.masters = core::Tier::kNvme;
   }
   if (state_on_host(options)) out.tiers.moments = out.tiers.masters = core::Tier::kHost;
+  if (params_sleep) out.tiers.params = core::Tier::kNvme;
   if (out.tiers != core::Tiers()) {
-    out.awake = std::max(offload.optimizer_buffers, pipeline::kLeastRing);
+    const bool state = out.tiers.moments != core::Tier::kDevice;
+    out.awake =
+        std::max(state ? offload.optimizer_buffers : offload.param_buffers, pipeline::kLeastRing);
   }
   return out;
 }

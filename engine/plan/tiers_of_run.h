@@ -14,7 +14,7 @@ struct RunTiers {
   int slots = 1;  // of a slice there
 };
 
-// Throws UserError where state cannot sleep there.
-RunTiers tiers_of_run(const TrainOptions& options);
+// `params_sleep`: of RunShape. Throws UserError where state cannot sleep there.
+RunTiers tiers_of_run(const TrainOptions& options, bool params_sleep);
 
 }  // namespace fm::engine

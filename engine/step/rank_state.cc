@@ -101,6 +101,14 @@ std::optional<zero::HostMemory> host_memory_of(core::Device* device, const Offlo
   return zero::HostMemory{ledger, pages, options.pin_memory ? device->host_memory() : pages};
 }
 
+// A disk reads into whole pages, and the other ranks of the host read from there.
+core::RankMemory slot_memory(const zero::Layout& layout, const core::RankMemory& memory,
+                             comm::Communicator& dp) {
+  if (!layout.sleeps(zero::Role::kParams) || !memory.source.of_host()) return memory;
+  core::MemorySource& shared = dp.memory();
+  return {memory.ledger, &shared == &core::heap() ? core::heap_pages() : shared};
+}
+
 }  // namespace
 
 RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
@@ -144,7 +152,7 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       work{.arena = {},
            .threads = plan.threads,
            .queue = device == nullptr ? nullptr : &device->compute()},
-      gather_slots(memory, core::Account::kSlots,
+      gather_slots(slot_memory(layout, memory, *dp), core::Account::kSlots,
                    {core::bytes_of(layout.gather_slot, model.element), pools.gather_slots},
                    work.queue),
       hidden({ledger, pipe->memory()}, core::Account::kActivations,
@@ -164,11 +172,18 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
 // All ranks end where the drive of one refuses.
 void RankState::open_tiers(const TrainOptions& options) {
   zero::SleepPlan sleep(layout, {zero::Role::kMoment, zero::Role::kMaster, zero::Role::kGrads});
+  const core::Bytes params_asleep = zero::SleepPlan(layout, {zero::Role::kParams}).total();
   const std::string problem = comm::first_problem(
       world, comm::attempt([&] {
         store = open_store(options, options.offload.optimizer_paths, sleep.total(), world.rank());
+        params_store =
+            open_store(options, options.offload.param_paths, params_asleep, world.rank());
       }));
   FM_MACHINE_CHECK(problem.empty(), core::ExitCode::kStorageFailed, problem);
+  if (params_store != nullptr) {
+    params.sleep_in(*params_store);
+    params_store->will_use(gather_slots.memory());
+  }
   if (store == nullptr) return;
   if (layout.sleeps(zero::Role::kGrads)) {
     resting = std::make_unique<zero::RestingGradients>(layout, sleep, *store, grads);

@@ -58,6 +58,7 @@ struct RankState {
   } words;
   pipeline::PoolSizes pools;
   zero::Layout layout;
+  std::unique_ptr<offload::SliceStore> params_store;  // where parameters sleep; null: nowhere
   zero::ParamStore params;
   zero::GradStore grads;
   zero::OptimizerShard optimizer;

@@ -10,9 +10,11 @@ namespace {
 
 template <class Body>
 void for_sleeping(RankState& state, int unit, const Body& body) {
-  if (state.sleeping == nullptr || !state.model.trains(unit)) return;
-  for (const int flat_param : {state.own_flat_param(unit), state.tied_end(unit)}) {
-    if (flat_param >= 0) body(*state.sleeping, flat_param);
+  if (!state.model.trains(unit)) return;
+  for (zero::SleepingState* const sleeping : {state.sleeping.get(), state.params.asleep()}) {
+    for (const int flat_param : {state.own_flat_param(unit), state.tied_end(unit)}) {
+      if (sleeping != nullptr && flat_param >= 0) body(*sleeping, flat_param);
+    }
   }
 }
 
@@ -27,19 +29,21 @@ void for_updated_on_host(RankState& state, int unit, const Body& body) {
 }  // namespace
 
 std::unique_ptr<offload::SliceStore> open_store(const TrainOptions& options,
-                                                const std::vector<std::string>& drives,
+                                                const std::vector<std::string>& folders,
                                                 core::Bytes bytes, int world_rank) {
   if (bytes.count() == 0) return nullptr;
   const offload::DiskOptions& disk = options.offload.disk;
   if (disk.method == offload::DiskOptions::Method::kMemory) return offload::in_host_memory(bytes);
-  return offload::open_disk({.folders = {drives.begin(), drives.end()},
+  return offload::open_disk({.folders = {folders.begin(), folders.end()},
                              .world_rank = world_rank,
                              .run = std::filesystem::path(options.output_dir).filename().string()},
                             disk, bytes);
 }
 
 void rest_gradient(RankState& state, int unit) {
-  if (state.resting != nullptr) state.resting->rest(state.own_flat_param(unit));
+  if (state.resting == nullptr) return;
+  state.resting->rest(state.own_flat_param(unit));
+  if (!state.writes_behind) state.resting->settle();
 }
 
 void claim_gradient(RankState& state, int unit) {
@@ -47,16 +51,22 @@ void claim_gradient(RankState& state, int unit) {
 }
 
 void end_step_of_state(RankState& state, bool accepted) {
-  if (state.sleeping == nullptr) return;
-  return accepted ? state.sleeping->accept() : state.sleeping->refuse();
+  for (zero::SleepingState* const sleeping : {state.sleeping.get(), state.params.asleep()}) {
+    if (sleeping == nullptr) continue;
+    accepted ? sleeping->accept() : sleeping->refuse();
+  }
 }
 
 void fetch_state(RankState& state, int unit) {
   if (state.resting != nullptr && state.model.trains(unit)) {
     state.resting->fetch(state.own_flat_param(unit));
   }
-  for_sleeping(state, unit,
-               [](zero::SleepingState& sleeping, int flat_param) { sleeping.fetch(flat_param); });
+  const bool in_slot =
+      pipeline::takes_from_slot(state.plan.rules.gradients, state.plan.units(), unit);
+  for_sleeping(state, unit, [&](zero::SleepingState& sleeping, int flat_param) {
+    using enum zero::SleepingState::From;
+    sleeping.fetch(flat_param, in_slot && &sleeping == state.params.asleep() ? kElsewhere : kStore);
+  });
 }
 
 void wake_state(RankState& state, int unit) {
@@ -75,7 +85,14 @@ void drop_state(RankState& state, int unit) {
 void store_state(RankState& state, int unit) {
   for_sleeping(state, unit,
                [](zero::SleepingState& sleeping, int flat_param) { sleeping.store(flat_param); });
-  if (state.sleeping != nullptr && !state.writes_behind) state.sleeping->settle();
+  if (!state.writes_behind) settle_state(state);
+}
+
+void settle_state(RankState& state) {
+  for (zero::SleepingState* const sleeping : {state.sleeping.get(), state.params.asleep()}) {
+    if (sleeping != nullptr) sleeping->settle();
+  }
+  if (state.resting != nullptr) state.resting->settle();
 }
 
 void fetch_gradients(RankState& state, int unit) {

@@ -13,9 +13,9 @@ namespace fm::engine {
 
 struct RankState;
 
-// The store of so many bytes of this rank on drives; null for none.
+// The store of so many bytes of this rank in these folders; null for none.
 std::unique_ptr<offload::SliceStore> open_store(const TrainOptions& options,
-                                                const std::vector<std::string>& drives,
+                                                const std::vector<std::string>& folders,
                                                 core::Bytes bytes, int world_rank);
 
 // Of all flat parameters that the update of a unit changes; nothing where nothing of them sleeps.
@@ -31,6 +31,8 @@ void end_step_of_state(RankState& state, bool accepted);
 // writes there. Nothing where it stays in memory.
 void rest_gradient(RankState& state, int unit);
 void claim_gradient(RankState& state, int unit);
+// All that was on its way has arrived.
+void settle_state(RankState& state);
 
 // The same where the host updates beside a device (zero/host_updates.h), behind the norm: gradients
 // of the unit come down, new parameters go up.

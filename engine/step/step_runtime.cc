@@ -11,6 +11,7 @@
 #include "core/tree.h"
 #include "engine/step/sleeping_units.h"
 #include "kernels/pointwise/biases.h"
+#include "kernels/pointwise/moves.h"
 #include "kernels/pointwise/sums.h"
 
 namespace fm::engine {
@@ -402,9 +403,10 @@ void StepRuntime::rest(int unit) {
 void StepRuntime::keep_for_norm(int unit) {
   const int own = state_.own_flat_param(unit);
   state_.grads.settle(state_.work, own);
+  if (state_.model.element == DType::kF16) {
+    state_.grads.keep_reaches(state_.work, own, core::kF16Overflow);  // as own_overflow asks
+  }
   state_.norm.keep(state_.work, state_.grads, own);
-  if (state_.model.element != DType::kF16) return;
-  state_.grads.keep_reaches(state_.work, own, core::kF16Overflow);  // as own_overflow asks
 }
 
 void StepRuntime::reduce_tied() {
@@ -499,6 +501,9 @@ void StepRuntime::update(int unit) {
   if (!changes(unit)) return;
   const TraceRange range(clock_, Phase::kOptimizer);
   wake_state(state_, unit);
+  if (pipeline::takes_from_slot(state_.plan.rules.gradients, units(), unit)) {
+    take_from_slot(state_.own_flat_param(unit), gathered_.at(unit).slot);
+  }
   state_.params.changed();
   for (const int flat_param : {state_.own_flat_param(unit), state_.tied_end(unit)}) {
     if (flat_param < 0) continue;
@@ -511,6 +516,14 @@ void StepRuntime::update(int unit) {
     }
     state_.optimizer.update(state_.work, flat_param, request_.scalars, state_.params, state_.grads);
   }
+}
+
+// What the update changes, out of the whole weights.
+void StepRuntime::take_from_slot(int flat_param, const void* slot) {
+  const zero::Range& owned = state_.layout.at(flat_param).owned;
+  kernels::copy(state_.work, owned.count.count(),
+                static_cast<const float*>(slot) + owned.first.count(),
+                static_cast<float*>(state_.params.slice(flat_param)));
 }
 
 void StepRuntime::fetch(int unit) {
@@ -536,7 +549,7 @@ void StepRuntime::publish(int unit) {
 void StepRuntime::settle() {
   publications_.settle();
   if (state_.on_host) state_.on_host->finish();
-  if (state_.sleeping != nullptr) state_.sleeping->settle();
+  settle_state(state_);
   ahead_.settle();
 }
 

@@ -111,6 +111,7 @@ class StepRuntime : public pipeline::StepHandler {
   StepSums exchange_loss();
   bool own_overflow();
   bool changes(int unit) const;
+  void take_from_slot(int flat_param, const void* slot);
   // What the norm needs of the unit's gradient, before that leaves its place.
   void keep_for_norm(int unit);
   bool updates_early(int unit) const {

@@ -65,27 +65,26 @@ std::vector<core::TensorSlice> named(const zero::FlatParam& at, const Run& run, 
   return core::cut_slices(*at.table, run.first, run.count, numbers, run.at, repeats_of(part));
 }
 
-// Moment `index`, or the master (-1), of everything that this rank keeps.
-std::vector<core::TensorSlice> optimizer_slices(RankState& state, int flat_param, int index,
-                                                Part part) {
+// Moment `index` of everything that this rank keeps.
+std::vector<core::TensorSlice> moment_slices(RankState& state, int flat_param, int index,
+                                             Part part) {
   const zero::FlatParam& at = state.layout.at(flat_param);
   const Run run = run_of(at, at.optimizer, part);
-  const zero::Role role = index < 0 ? zero::Role::kMaster : zero::Role::kMoment;
-  if (state.layout.sleeps(role)) {
+  if (state.layout.sleeps(zero::Role::kMoment)) {
     return offload::in_parts(
-        named(at, run, part, state.sleeping->numbers(role, flat_param, std::max(index, 0))));
+        named(at, run, part, state.sleeping->numbers(zero::Role::kMoment, flat_param, index)));
   }
-  float* const kept =
-      index < 0 ? state.optimizer.master(flat_param) : state.optimizer.kept(flat_param, index);
-  return named(at, run, part, state_in(state, flat_param, kept));
+  return named(at, run, part,
+               state_in(state, flat_param, state.optimizer.kept(flat_param, index)));
 }
 
 std::vector<core::TensorSlice> weight_slices(RankState& state, int flat_param, Part part) {
-  const zero::Layout& layout = state.layout;
-  if (layout.has_master(flat_param)) return optimizer_slices(state, flat_param, -1, part);
-  const zero::FlatParam& at = layout.at(flat_param);
-  return named(at, run_of(at, at.params, part), part,
-               numbers_in(state, state.params.kept(flat_param), layout.element));
+  const zero::FlatParam& at = state.layout.at(flat_param);
+  const bool master = state.layout.has_master(flat_param);
+  const Run run = run_of(at, master ? at.optimizer : at.params, part);
+  std::vector<core::TensorSlice> slices = named(at, run, part, weights_of(state, flat_param));
+  const bool sleeps = master ? state.layout.sleeps(zero::Role::kMaster) : at.sleeps;
+  return sleeps ? offload::in_parts(std::move(slices)) : slices;
 }
 
 // File index of a flat parameter: the tied end is stored with the embedding.
@@ -131,6 +130,19 @@ void append(std::vector<FileSlice>& out, const std::string& file,
 }
 
 }  // namespace
+
+std::shared_ptr<core::TensorSource> weights_of(RankState& state, int flat_param) {
+  const zero::Layout& layout = state.layout;
+  if (layout.has_master(flat_param)) {
+    if (layout.sleeps(zero::Role::kMaster)) {
+      return state.sleeping->numbers(zero::Role::kMaster, flat_param);
+    }
+    return state_in(state, flat_param, state.optimizer.master(flat_param));
+  }
+  const int home = layout.home_of(flat_param);
+  if (layout.at(home).sleeps) return state.params.asleep()->numbers(zero::Role::kParams, home);
+  return numbers_in(state, state.params.kept(flat_param), layout.element);
+}
 
 std::vector<core::TensorSlice> param_slices(RankState& state, Part part) {
   std::vector<core::TensorSlice> out;
@@ -205,7 +217,7 @@ std::vector<FileSlice> checkpoint_slices(RankState& state, const optim::Optimize
     append(out, file_name("weights", file_unit(at)), weight_slices(state, flat_param, part));
     for (int index = 0; index < state.optimizer.moments(); ++index) {
       append(out, file_name(names[static_cast<std::size_t>(index)], file_unit(at)),
-             optimizer_slices(state, flat_param, index, part));
+             moment_slices(state, flat_param, index, part));
     }
   }
   return out;

@@ -95,6 +95,8 @@ DriveFile::DriveFile(const fs::path& folder, const FileSpec& spec) : folder_(fol
   core::make_folders(folder);
   core::sweep_drafts(folder, kName);
   fd_ = make_without_name(folder, spec);
+  // Pages that the system reads ahead would stay in its cache, where that is used.
+  ::posix_fadvise(fd_, 0, 0, POSIX_FADV_RANDOM);
   try {
     reserve(fd_, folder, spec);
   } catch (...) {

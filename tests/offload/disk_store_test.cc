@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -311,6 +314,35 @@ TEST_P(DiskStoreTest, AByteThatChangesOnTheDriveIsFoundWhereItIsRead) {
   EXPECT_NE(why.find("read at byte 4096 of the file in " + folder_.path().string()), why.npos)
       << why;
   EXPECT_NE(why.find("CRC-32C"), why.npos) << why;
+}
+
+std::int64_t pages_in_cache(const fs::path& file, std::int64_t pages) {
+  const int fd = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
+  const auto bytes = static_cast<std::size_t>(pages * kPageBytes);
+  void* const mapped = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
+  std::vector<unsigned char> resident(static_cast<std::size_t>(pages), 1);
+  if (mapped != MAP_FAILED) ::mincore(mapped, bytes, resident.data());
+  ::munmap(mapped, bytes);
+  ::close(fd);
+  return std::ranges::count_if(resident, [](unsigned char at) { return (at & 1U) != 0; });
+}
+
+// A control group counts the page cache as memory of its processes.
+TEST(DiskStore, WhatPassesThroughThePageCacheDoesNotStayThere) {
+  constexpr std::int64_t kPages = 1024;
+  const Folder folder;
+  struct statfs kind {};
+  ASSERT_EQ(::statfs(folder.path().c_str(), &kind), 0);
+  if (kind.f_type == TMPFS_MAGIC) GTEST_SKIP() << "this file system is its cache";
+  const DiskOptions options{.block_bytes = 16 * kPageBytes, .direct = false};
+  const auto store = open_disk(place_in(folder), options, Bytes(kPages * kPageBytes));
+  const std::vector<fs::path> files = nameless_files(folder.path());
+  ASSERT_EQ(files.size(), 1U);
+  Memory memory(kPages * kPageBytes, 0);
+  store->write(Bytes(0), memory.span()).wait();
+  EXPECT_LT(pages_in_cache(files[0], kPages), kPages / 8);
+  store->read(Bytes(0), memory.span()).wait();
+  EXPECT_LT(pages_in_cache(files[0], kPages), kPages / 8);
 }
 
 TEST_P(DiskStoreTest, AFileThatIsCutIsFound) {

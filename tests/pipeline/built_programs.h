@@ -30,6 +30,8 @@ struct BuildShape {
   bool in_parts = false;   // the norm, so that the step behind validates
   int first_backward = 0;
   int awake = 0;  // flat parameters of those whose state sleeps
+  GradientRing gradients = {};
+  UnitOrder units = UnitOrder::kMicroMajor;
 };
 
 // One chunk per pipe rank.
@@ -56,7 +58,8 @@ inline std::vector<Program> lowered(const BuildShape& shape) {
   const Placement units = placement_of(shape);
   std::vector<Program> programs;
   for (int rank = 0; rank < shape.pipe_ranks; ++rank) {
-    programs.push_back(expand_units(shape.schedule(pipe_shape(shape), rank), units, rank));
+    programs.push_back(
+        expand_units(shape.schedule(pipe_shape(shape), rank), units, rank, shape.units));
   }
   if (shape.validates) programs = insert_validation(programs, units);
   return insert_p2p(programs, units);
@@ -68,7 +71,8 @@ inline ProgramRules rules_of(const BuildShape& shape) {
           .plan = core::plan_of(shape.zero_stage, shape.order),
           .recompute = shape.recompute,
           .validates = shape.validates,
-          .awake = shape.awake};
+          .awake = shape.awake,
+          .gradients = shape.gradients};
 }
 
 // `programs` with recomputation when asked for, ZeRO, and offload.
@@ -79,6 +83,7 @@ inline std::vector<Program> finished(std::vector<Program> programs, const BuildS
     Program& program = programs[static_cast<std::size_t>(rank)];
     if (shape.recompute) program = insert_recompute(program, units);
     program = zero::insert_zero(program, plan, units, rank);
+    program = insert_rest(program, shape.gradients, units);
     program = offload::insert_offload(program, rules_of(shape));
   }
   if (shape.in_parts) return with_norm_in_parts(programs);

@@ -37,6 +37,18 @@ TEST(GradientRing, AUnitRestsBehindItsLastReduction) {
             "X0 R0.3 X1 R1.3 u.3 B0.2 R0.2 B1.2 R1.2 u.2 N O ");
 }
 
+TEST(GradientRing, AnEarlyUpdateFindsItsWeightsInTheSlot) {
+  const Program program = parse(
+      "g.3 X0 R0.3 X1 r.3 R1.3 g.2 B0.2 R0.2 B1.2 r.2 R1.2 B0.0 R0.0 B1.0 R1.0 N u.0 u.2 u.3 "
+      "O");
+  EXPECT_TRUE(may_take_from_slots(program, kUnits));
+  EXPECT_FALSE(may_take_from_slots(parse("g.2 I0.2 r.2 W0.2 R0.2"), kUnits));
+  EXPECT_EQ(print(insert_rest(
+                program, {.places = 2, .updates_early = true, .takes_from_slots = true}, kUnits)),
+            "g.3 X0 R0.3 X1 R1.3 u.3 r.3 g.2 B0.2 R0.2 B1.2 R1.2 u.2 r.2 B0.0 R0.0 B1.0 R1.0 u.0 "
+            "N O ");
+}
+
 // The embedding has the gradient of the head's end to wait for.
 TEST(GradientRing, ATiedMatrixStaysInMemoryAndWaitsForTheNorm) {
   Placement tied = kUnits;

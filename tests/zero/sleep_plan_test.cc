@@ -34,6 +34,7 @@ struct Made {
     input.rules.micros = shape.micros;
     input.rules.tiers = tiers;
     input.rules.awake = 3;
+    input.rules.gradients_in_ring = tiers.grads == Tier::kNvme;
     input.rules.tier_slots = slots;
     for (const core::ParamTable& table : tables) input.tables.push_back(&table);
     if (shape.tied) input.tied = &tables.front();
