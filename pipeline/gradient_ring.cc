@@ -5,19 +5,6 @@
 
 namespace fm::pipeline {
 
-bool rests(const GradientRing& ring, const Placement& units, int unit) {
-  return ring.rests && !waits_for_other_end(units, unit);
-}
-
-bool updates_early(const GradientRing& ring, const Placement& units, int unit) {
-  const bool tied_head = units.tied && unit == units.head() && !units.both_ends_on_one_rank();
-  return ring.updates_early && !tied_head && !waits_for_other_end(units, unit);
-}
-
-bool takes_from_slot(const GradientRing& ring, const Placement& units, int unit) {
-  return ring.takes_from_slots && unit > 0 && updates_early(ring, units, unit);
-}
-
 namespace {
 
 // By unit.

@@ -23,17 +23,23 @@ struct GradientRing {
 };
 
 // The embedding's gradient of a tied matrix has another end to wait for, so it stays in memory; so
-// does the head's end, which is no unit.
+// does the head's where its end of the matrix is updated, too, because the other is elsewhere.
 inline bool waits_for_other_end(const Placement& units, int unit) {
-  return units.tied && unit == 0;
+  const bool head = unit == units.head() && !units.both_ends_on_one_rank();
+  return units.tied && (unit == 0 || head);
 }
 inline bool has_place_in_ring(const GradientRing& ring, const Placement& units, int unit) {
   return ring.places > 0 && !waits_for_other_end(units, unit);
 }
-bool rests(const GradientRing& ring, const Placement& units, int unit);
-// Of a head whose tied matrix has its other end on another pipe rank, too, the update waits.
-bool updates_early(const GradientRing& ring, const Placement& units, int unit);
-bool takes_from_slot(const GradientRing& ring, const Placement& units, int unit);
+inline bool rests(const GradientRing& ring, const Placement& units, int unit) {
+  return ring.rests && !waits_for_other_end(units, unit);
+}
+inline bool updates_early(const GradientRing& ring, const Placement& units, int unit) {
+  return ring.updates_early && !waits_for_other_end(units, unit);
+}
+inline bool takes_from_slot(const GradientRing& ring, const Placement& units, int unit) {
+  return ring.takes_from_slots && unit > 0 && updates_early(ring, units, unit);
+}
 
 // Adds Rest, or moves Update, behind the last Reduce of the units that rest or are updated early;
 // behind that goes the Release of units that are in their slots until then.

@@ -21,7 +21,7 @@ void expand_chunk(Program& out, const Instruction& at, const Placement& units, U
 }
 
 // Instructions of one op and one chunk, which follow each other but for loads and losses.
-struct Run {
+struct ChunkRun {
   Op op = Op::kForward;
   int chunk = -1;  // none
   std::vector<int> micros;
@@ -33,7 +33,7 @@ void append(Program& out, Program& more) {
   more.clear();
 }
 
-void end_run(Program& out, Run& run, const Placement& units, int pipe_rank) {
+void end_run(Program& out, ChunkRun& run, const Placement& units, int pipe_rank) {
   const bool ascends = run.op == Op::kForward;
   append(out, run.loads);
   if (!ascends) append(out, run.losses);
@@ -56,7 +56,7 @@ void end_run(Program& out, Run& run, const Placement& units, int pipe_rank) {
 
 Program expand_unit_major(const Program& scheduled, const Placement& units, int pipe_rank) {
   Program out;
-  Run run;
+  ChunkRun run;
   for (const Instruction& at : scheduled) {
     if (at.op == Op::kLoad) {
       run.loads.push_back(at);
