@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "engine/plan/auto_schedule.h"
+#include "engine/plan/save_room.h"
 
 namespace fm::engine {
 namespace {
@@ -259,10 +260,24 @@ std::vector<std::string> ways_to_fit(const TrainOptions& options, const model::O
 
 TrainOptions with_fitting_schedule(const TrainOptions& options, const model::OpenedModel& opened,
                                    const WorldShape& world, const RankLimits& limits) {
-  return with_schedule(options, opened.model.deciding(), world, [&](const RunPlan& plan) {
+  TrainOptions bare = options;
+  bare.save_async = false;  // a schedule goes before saves
+  TrainOptions out = with_schedule(bare, opened.model.deciding(), world, [&](const RunPlan& plan) {
     const std::optional<MemoryDemand> tight = tightest_demand(plan, limits);
     return !tight || tight->fits();
   });
+  out.save_async = options.save_async;
+  return out;
+}
+
+TrainOptions with_fitting_saves(const TrainOptions& options, const model::Model& model,
+                                const WorldShape& world, const RankLimits& limits) {
+  if (!copies_saves(options)) return options;
+  const std::optional<MemoryDemand> tight =
+      tightest_demand(make_run_plan(options, model, world), limits);
+  TrainOptions out = options;
+  out.save_async = !tight || tight->fits();
+  return out;
 }
 
 RunPlan make_fitting_plan(const TrainOptions& given, const model::OpenedModel& opened,
@@ -273,9 +288,10 @@ RunPlan make_fitting_plan(const TrainOptions& given, const model::OpenedModel& o
   for (const std::string& text : comm::gather_texts(world, limits_json(mine))) {
     limits.push_back(limits_in(text));
   }
-  const TrainOptions options = with_fitting_schedule(given, opened, shape, limits);
+  const TrainOptions scheduled = with_fitting_schedule(given, opened, shape, limits);
   // Tensor-parallel ranks have unequal parts; all decide by the largest.
   const model::Model& deciding = opened.model.deciding();
+  const TrainOptions options = with_fitting_saves(scheduled, deciding, shape, limits);
   RunPlan plan = make_run_plan(options, deciding, shape);
   const std::optional<MemoryDemand> tight = tightest_demand(plan, limits);
   if (!tight || tight->fits()) {

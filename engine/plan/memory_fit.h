@@ -44,6 +44,10 @@ std::vector<std::string> ways_to_fit(const TrainOptions& options, const model::O
 TrainOptions with_fitting_schedule(const TrainOptions& options, const model::OpenedModel& opened,
                                    const WorldShape& world, const RankLimits& limits);
 
+// `options` that save without a copy (engine/plan/save_room.h) where its memory is not left.
+TrainOptions with_fitting_saves(const TrainOptions& options, const model::Model& model,
+                                const WorldShape& world, const RankLimits& limits);
+
 // Collective: the plan of a run, before anything is allocated. `mine`: of this rank. Throws
 // UserError (25), the same on every rank, when the plan does not fit.
 RunPlan make_fitting_plan(const TrainOptions& options, const model::OpenedModel& opened,
