@@ -75,8 +75,8 @@ zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& 
                     .awake = sleep.awake,
                     .gradients_in_ring = rules.gradients.places > 0,
                     .tier_slots = sleep.slots,
-                    .host_share = options.offload.ratio,
                     .params_in_memory = core::Elements(options.offload.params_in_host),
+                    .host_share = options.offload.ratio,
                     .undoes = rules.validates,
                     .keeps_gradients = rule.by_matrix != nullptr || rule.by_tensor != nullptr},
           .units = rules.units,
@@ -121,8 +121,8 @@ MemoryForecast RunPlan::memory(int pipe_rank) const {
   out.activations = core::bytes_of(hidden, layout.element) * sizes.peaks.hidden +
                     sizes.kept * sizes.peaks.kept + sizes.parked * sizes.peaks.parked;
   out.tables = core::bytes_of(rope, core::DType::kF32);
-  out.host = layout.host_bytes();
   if (copies_saves && !saves_apart) out.saves = copy_for_save(layout);
+  out.host = layout.host_bytes();
   return out;
 }
 

@@ -26,7 +26,7 @@
 namespace fm::engine {
 namespace {
 
-void round_master(RankState& state, int flat_param) {
+void round_sleeping_master(RankState& state, int flat_param) {
   const zero::AwakeForAWhile awake(state.sleeping.get(), flat_param);
   zero::SleepingState* const params = state.params.asleep();
   if (params != nullptr) {
@@ -44,11 +44,11 @@ void publish_masters(RankState& state) {
     if (state.layout.at(flat_param).on_host) {
       state.on_host->refresh(flat_param, state.params);
     } else {
-      round_master(state, flat_param);
+      round_sleeping_master(state, flat_param);
     }
     if (state.layout.plan.publishes()) state.params.publish(flat_param).wait(state.work);
   }
-  if (!state.layout.has_master() || state.params.asleep() == nullptr) return;
+  if (state.params.asleep() == nullptr) return;
   state.params.asleep()->settle();
   state.params.asleep()->accept();
 }

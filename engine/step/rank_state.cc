@@ -94,19 +94,17 @@ std::vector<int> near_group(const RunPlan& plan, int world_rank) {
   return members;
 }
 
-// What copies touch is page-locked, unless the run does not want that.
-std::optional<zero::HostMemory> host_memory_of(core::Device* device, const OffloadOptions& options,
-                                               core::HugePages& pages, core::Ledger& ledger) {
-  if (device == nullptr) return std::nullopt;
-  return zero::HostMemory{ledger, pages, options.pin_memory ? device->host_memory() : pages};
-}
-
 // A disk reads into whole pages, and the other ranks of the host read from there.
 core::RankMemory slot_memory(const zero::Layout& layout, const core::RankMemory& memory,
                              comm::Communicator& dp) {
   if (!layout.sleeps(zero::Role::kParams) || !memory.source.of_host()) return memory;
   core::MemorySource& shared = dp.memory();
   return {memory.ledger, &shared == &core::heap() ? core::heap_pages() : shared};
+// What copies touch is page-locked, unless the run does not want that.
+std::optional<zero::HostMemory> host_memory_of(core::Device* device, const OffloadOptions& options,
+                                               core::HugePages& pages, core::Ledger& ledger) {
+  if (device == nullptr) return std::nullopt;
+  return zero::HostMemory{ledger, pages, options.pin_memory ? device->host_memory() : pages};
 }
 
 }  // namespace

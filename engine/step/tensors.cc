@@ -74,8 +74,7 @@ std::vector<core::TensorSlice> moment_slices(RankState& state, int flat_param, i
     return offload::in_parts(
         named(at, run, part, state.sleeping->numbers(zero::Role::kMoment, flat_param, index)));
   }
-  return named(at, run, part,
-               state_in(state, flat_param, state.optimizer.kept(flat_param, index)));
+  return named(at, run, part, state_in(state, flat_param, state.optimizer.kept(flat_param, index)));
 }
 
 std::vector<core::TensorSlice> weight_slices(RankState& state, int flat_param, Part part) {
