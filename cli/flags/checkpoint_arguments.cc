@@ -17,7 +17,7 @@ constexpr FlagRow kListRows[] = {
 };
 constexpr FlagRow kVerifyRows[] = {
     {"all", FlagKind::kBool, "false", "Flags", "every checkpoint of an output directory"},
-    {"threads", FlagKind::kInt, "", "Flags", "that read at once; else as many as cores, at most 8"},
+    {"threads", FlagKind::kInt, "", "Flags", "that read at once; else 4 to 8, by the cores"},
     {"json", FlagKind::kBool, "false", "Flags", "as one JSON object"},
 };
 constexpr FlagRow kPruneRows[] = {
@@ -112,7 +112,7 @@ void read_flags(const FlagValues& flags, CheckpointCommand& command) {
       command.threads =
           flags.given("threads")
               ? static_cast<int>(flags.integer("threads", 1, machine::kMostThreads))
-              : static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 8U));
+              : static_cast<int>(std::clamp(2 * std::thread::hardware_concurrency(), 4U, 8U));
       return;
     case CheckpointVerb::kPrune:
       FM_USER_CHECK(flags.given("keep_last"),

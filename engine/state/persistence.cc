@@ -48,7 +48,7 @@ void publish_masters(RankState& state) {
     }
     if (state.layout.plan.publishes()) state.params.publish(flat_param).wait(state.work);
   }
-  if (!state.layout.has_master() || state.params.asleep() == nullptr) return;
+  if (state.params.asleep() == nullptr) return;
   state.params.asleep()->settle();
   state.params.asleep()->accept();
 }
