@@ -69,6 +69,7 @@ struct Way {
   DiskOptions options;
   int drives = 1;
 };
+void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 
 DiskOptions options_of(DiskOptions::Method method, bool direct, bool checks = true) {
   return {.block_bytes = 2 * kPageBytes,
@@ -147,10 +148,10 @@ TEST_P(DiskStoreTest, RandomMovesAreThoseOfAPlainModel) {
     under_way.front().move.wait();
     const std::span<const std::byte> read = under_way.front().memory.span();
     const std::vector<std::byte>& expected = under_way.front().expected;
-    ASSERT_TRUE(expected.empty() || std::equal(read.begin(), read.end(), expected.begin()));
+    EXPECT_TRUE(expected.empty() || std::equal(read.begin(), read.end(), expected.begin()));
     under_way.pop_front();
   };
-  for (int round = 0; round < 600; ++round) {
+  for (int round = 0; round < 600 && !HasFailure(); ++round) {
     const std::size_t first = random() % kPages;
     const std::size_t pages = 1 + random() % std::min<std::size_t>(12, kPages - first);
     const std::size_t size = pages * kPageBytes;
