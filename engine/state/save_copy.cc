@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/check.h"
-#include "core/finite.h"
 
 namespace fm::engine {
 namespace {
@@ -53,31 +52,17 @@ class Parts {
   Elements total_;
 };
 
-// Small enough for a core's cache, in which they are looked at.
-constexpr Elements kPiece(1 << 16);
+// Large enough for a copy that does not read what it writes over.
+constexpr Elements kPiece(1 << 20);
 
-bool copy_piece(const Part& part, Elements begin, float* to) {
-  const Elements count = std::min(kPiece, part.last - begin);
-  part.source->read(begin, count, to);
-  return !core::first_non_finite({to, static_cast<std::size_t>(count.count())});
-}
-
-bool copy_by_threads(const Part& part, float* to, int threads) {
+void copy(const Part& part, float* to, int threads) {
   const std::int64_t pieces = core::ceil_div((part.last - part.first).count(), kPiece.count());
-  int broken = 0;
-#pragma omp parallel for num_threads(threads) schedule(static) reduction(+ : broken) \
-    if (threads > 1 && pieces > 1)
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && pieces > 1)
   for (std::int64_t piece = 0; piece < pieces; ++piece) {
-    const Elements begin = kPiece * piece;
-    if (!copy_piece(part, part.first + begin, to + begin.count())) ++broken;
+    const Elements begin = part.first + kPiece * piece;
+    const Elements count = std::min(kPiece, part.last - begin);
+    part.source->read(begin, count, to + (begin - part.first).count());
   }
-  return broken == 0;
-}
-
-bool copy_at_once(const Part& part, float* to) {
-  const Elements count = part.last - part.first;
-  part.source->read(part.first, count, to);
-  return !core::first_non_finite({to, static_cast<std::size_t>(count.count())});
 }
 
 }  // namespace
@@ -85,18 +70,19 @@ bool copy_at_once(const Part& part, float* to) {
 SaveCopy::SaveCopy(core::Ledger& ledger, const std::vector<FileSlice>& slices)
     : room_(core::make_f32(ledger, core::Account::kSaves, Parts(slices).total(), pages_)) {}
 
-bool SaveCopy::take(std::vector<FileSlice>& slices, int threads) {
+void SaveCopy::take(std::vector<FileSlice>& slices, int threads) {
   const Parts parts(slices);
   FM_CHECK(core::bytes_of(parts.total(), core::DType::kF32) <= room_.bytes(),
            "the copy of a save must have room (", parts.total().count(), " numbers, ",
            room_.bytes().count(), " bytes)");
-  bool finite = true;
   std::map<const core::TensorSource*, std::shared_ptr<core::TensorSource>> copies;
   for (const Part& part : parts.all()) {
     float* const to = room_.f32() + part.at.count();
-    const bool fine = part.source->reads_by_threads() ? copy_by_threads(part, to, threads)
-                                                      : copy_at_once(part, to);
-    finite = finite && fine;
+    if (part.source->reads_by_threads()) {
+      copy(part, to, threads);
+    } else {
+      part.source->read(part.first, part.last - part.first, to);
+    }
     copies[part.source] = core::in_memory(to);
   }
   for (FileSlice& at : slices) {
@@ -104,7 +90,6 @@ bool SaveCopy::take(std::vector<FileSlice>& slices, int threads) {
     at.slice.at -= parts.of(at.slice.source.get()).first;
     at.slice.source = copies.at(at.slice.source.get());
   }
-  return finite;
 }
 
 }  // namespace fm::engine
