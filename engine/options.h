@@ -110,6 +110,7 @@ struct TrainOptions {
   int zero_stage = 0;
   core::SumOrder sum_order = core::SumOrder::kFast;
   const pipeline::ScheduleRow* schedule = &pipeline::default_schedule();
+  bool schedule_chosen = false;  // by the user; else it may give way (plan/default_schedule.h)
   bool auto_schedule = false;  // the one with the least predicted time that fits (auto_schedule.h)
   std::shared_ptr<const pipeline::OwnSchedule> own_schedule;  // instead of `schedule`
   // Pipe ranks end a step before its whole norm is known, after so many not clipped nor skipped.

@@ -15,7 +15,8 @@ namespace fm::engine {
 // By world rank.
 using RankLimits = std::vector<std::vector<machine::MemoryLimit>>;
 
-// Of hosts that are all alike and filled with ranks one after the other.
+// Of hosts that are all alike and filled with ranks one after the other; each rank has a device of
+// its own.
 RankLimits limits_of_hosts(const std::vector<machine::MemoryLimit>& one_host, int ranks,
                            int ranks_per_host);
 

@@ -66,6 +66,7 @@ StepLine line_of(const TimedStep& step, const TrainOptions& options, const RunPl
   line.phases = step.phases;
   line.mem_peak = step.mem_peak;
   line.minor_faults = step.minor_faults;
+  line.moved = step.moved;
   if (step.request.speculative) line.redone = result.redone;
   line.flops = plan.flops_per_step();
   line.skipped = result.skipped;

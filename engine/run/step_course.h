@@ -28,6 +28,7 @@ struct TimedStep {
   core::PhaseClock phases;
   core::Bytes mem_peak;
   std::int64_t minor_faults = 0;
+  std::optional<offload::SliceStore::Totals> moved = {};
 };
 
 // What is shown of a step that `progress` counts, without an evaluation.

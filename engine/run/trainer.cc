@@ -13,6 +13,7 @@
 #include "core/text.h"
 #include "engine/plan/memory_fit.h"
 #include "engine/plan/run_model.h"
+#include "engine/run/drive_checks.h"
 #include "engine/run/run_box.h"
 #include "engine/run/run_data.h"
 #include "engine/run/run_saves.h"
@@ -34,6 +35,7 @@
 #include "engine/step/evaluation.h"
 #include "engine/step/step_runtime.h"
 #include "engine/step/tensors.h"
+#include "engine/step/tier_moves.h"
 #include "kernels/gemm/contended.h"
 #include "kernels/gemm/gemm.h"
 #include "machine/limits.h"
@@ -72,6 +74,7 @@ class Trainer {
                         asked_to_end(context.signals))),
         epochs_{rows_.training->samples_per_epoch(), plan_.batch.train_batch,
                 steps_of_epoch(rows_.training->samples_per_epoch(), plan_.batch)},
+        drive_notes_(check_drives(options, plan_, world)),
         state_(options, plan_, opened.model, world, ledger_, context.computes),
         stream_(*rows_.training, stream_layout(state_, options)),
         runtime_(state_, clock_, context.box),
@@ -110,6 +113,8 @@ class Trainer {
     log_.begin_after(progress_.step);
     KnownRun introduced = known();
     if (state_.world.rank() == 0) introduced.data.notes = rows_.training->notes();
+    introduced.data.notes.insert(introduced.data.notes.end(), drive_notes_.begin(),
+                                 drive_notes_.end());
     log_.introduce(introduced, context_, progress_.step);
     log_.say(resumes ? resumption() : fresh_start());
     if (!options_.dry_run) say_grace();
@@ -173,7 +178,8 @@ class Trainer {
                          options_.left_open.chosen.empty() ? "" : "; ", options_.left_open.chosen),
                      .training = rows_.training->fingerprint(),
                      .evaluation = evaluation_ ? evaluation_->fingerprint() : ""},
-            .frozen_weights = frozen_weights_};
+            .frozen_weights = frozen_weights_,
+            .stores = stores_text(state_)};
   }
 
   // Whether there was a checkpoint to go on from.
@@ -240,6 +246,7 @@ class Trainer {
     const auto start = std::chrono::steady_clock::now();
     const rusage before = usage_so_far();
     const std::int64_t waited_before = waited_ns();
+    const auto moved_before = moved_so_far(state_);
     clock_.reset();
     enter(core::RunPhase::kStep, next_step());
     core::fault({"step.pre", state_.world.rank(), next_step()});
@@ -251,6 +258,7 @@ class Trainer {
     enter(core::RunPhase::kBetweenSteps, next_step());
     done.phases = clock_;  // to explain a skip is no part of the step
     done.phases.fill(1e3 * done.seconds);
+    done.moved = moved_since(moved_before, state_);
     done.mem_peak = machine::peak_memory();
     done.minor_faults = usage_so_far().ru_minflt - before.ru_minflt;
     if (done.request.speculative) return speculative_.hold(done);
@@ -478,6 +486,7 @@ class Trainer {
   RunPlan plan_;
   data::SplitSource rows_;  // evaluation: until it is evaluation_'s
   Epochs epochs_;
+  const std::vector<std::string> drive_notes_;
   RankState state_;
   data::BatchStream stream_;
   StepRuntime runtime_;

@@ -139,7 +139,7 @@ std::string banner(const KnownRun& run, const RunContext& context, std::int64_t 
   if (measured) {
     row("  time       ", text_of(*measured, left));
   } else if (const auto rate = options.eval_only ? std::nullopt : rate_of(run, context)) {
-    row("  time       ", estimate_text(run.plan->flops_in_step_time(), left, *rate));
+    row("  time       ", estimate_text(rate->seconds(run.plan->flops_in_step_time()), left, *rate));
   }
   row("  machine    ", context.machine);
   out = wrapped_facts(out, columns_of(context));

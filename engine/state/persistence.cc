@@ -26,14 +26,31 @@
 namespace fm::engine {
 namespace {
 
+void round_sleeping_master(RankState& state, int flat_param) {
+  const zero::AwakeForAWhile awake(state.sleeping.get(), flat_param);
+  zero::SleepingState* const params = state.params.asleep();
+  if (params != nullptr) {
+    params->fetch(flat_param);
+    params->wake(flat_param);
+  }
+  state.optimizer.round_master(state.work, flat_param, state.params);
+  if (params != nullptr) params->store(flat_param);
+}
+
 // Parameters follow from the masters that were filled, on every rank that reads them.
 void publish_masters(RankState& state) {
-  if (!state.layout.has_master()) return;
   for (int flat_param = 0; flat_param < state.layout.trained; ++flat_param) {
-    if (state.layout.at(flat_param).alias >= 0) continue;
-    state.optimizer.round_master(state.work, flat_param, state.params);
+    if (state.layout.at(flat_param).alias >= 0 || !state.layout.has_master(flat_param)) continue;
+    if (state.layout.at(flat_param).on_host) {
+      state.on_host->refresh(flat_param, state.params);
+    } else {
+      round_sleeping_master(state, flat_param);
+    }
     if (state.layout.plan.publishes()) state.params.publish(flat_param).wait(state.work);
   }
+  if (state.params.asleep() == nullptr) return;
+  state.params.asleep()->settle();
+  state.params.asleep()->accept();
 }
 
 void fill_from_folder(const std::filesystem::path& path, const model::OpenedModel& opened,
