@@ -25,6 +25,7 @@
 #include "core/crc32c.h"
 #include "core/fault.h"
 #include "core/files/durable_file.h"
+#include "core/finite.h"
 
 namespace fm::checkpoint {
 namespace {
@@ -106,9 +107,7 @@ class SaveCourse::Saver {
     const bool failed = !result_.problem.empty();
     switch (act_) {
       case Act::kFiles: return begin(failed ? Act::kCleanUp : Act::kSlices);
-      case Act::kSlices:
-        if (!failed) gather_ranges();
-        return begin(failed ? Act::kCleanUp : Act::kPublish);
+      case Act::kSlices: return begin(failed || !all_finite() ? Act::kCleanUp : Act::kPublish);
       case Act::kPublish:
         result_.durable = !failed;
         return begin(failed ? Act::kCleanUp : Act::kTidy);
@@ -233,24 +232,40 @@ class SaveCourse::Saver {
   }
 
   void write_slices() {
+    constexpr std::int64_t kRange = kRangeBytes / 4;
     for (const SlicePlace& place : places_) {
       core::WritableFile& file = open_once(place.file);
       const core::FetchedRow row(*place.slice, place.row, core::FetchedRow::Use::kRead);
-      auto left = std::as_bytes(row.floats());
-      std::int64_t offset = place.begin.count();
-      while (!left.empty()) {
+      const std::span<const float> all = row.floats();
+      for (std::size_t at = 0; at < all.size(); at += kRange) {
         FM_MACHINE_CHECK(!abandoned_, kStorageFailed, "the save of ", tag_, " was abandoned");
-        const auto piece = left.first(std::min(left.size(), static_cast<std::size_t>(kRangeBytes)));
-        const auto bytes = static_cast<std::int64_t>(piece.size());
+        const auto piece = all.subspan(at, std::min<std::size_t>(kRange, all.size() - at));
+        const std::int64_t offset = place.begin.count() + static_cast<std::int64_t>(4 * at);
         ranges_.push_back({.file = static_cast<std::int64_t>(place.file),
                            .offset = offset,
-                           .bytes = bytes,
-                           .crc = core::crc32c(piece)});
-        file.write_at(core::Bytes(offset), piece);
-        offset += bytes;
-        left = left.subspan(piece.size());
+                           .bytes = static_cast<std::int64_t>(piece.size_bytes()),
+                           .crc = crc_of(piece, place, at)});
+        file.write_at(core::Bytes(offset), std::as_bytes(piece));
       }
     }
+  }
+
+  // Looks at the numbers, too, while a core's cache has them. `at`: of the first one in its row.
+  std::uint32_t crc_of(std::span<const float> piece, const SlicePlace& place, std::size_t at) {
+    constexpr std::size_t kBlock = 1 << 15;
+    std::uint32_t crc = 0;
+    for (std::size_t begin = 0; begin < piece.size(); begin += kBlock) {
+      const auto block = piece.subspan(begin, std::min(kBlock, piece.size() - begin));
+      crc = core::crc32c(std::as_bytes(block), crc);
+      if (!request_.finite_only || !broken_.empty()) continue;
+      if (const auto found = core::first_non_finite(block)) {
+        const auto element = static_cast<std::int64_t>(at + begin + *found);
+        broken_ = core::concat(block[*found], " at element ",
+                               place.slice->first_of(place.row).count() + element, " of ",
+                               place.slice->name, " for ", request_.files[place.file].file);
+      }
+    }
+    return crc;
   }
 
   core::WritableFile& open_once(std::size_t file) {
@@ -264,6 +279,14 @@ class SaveCourse::Saver {
   void sync_files() {
     for (auto& [index, file] : open_) file.sync_and_close();
     open_.clear();
+  }
+
+  // Collective, when all is written.
+  bool all_finite() {
+    if (request_.finite_only) result_.problem = comm::first_problem(world_, broken_);
+    result_.broken = result_.problem;
+    if (result_.broken.empty()) gather_ranges();
+    return result_.broken.empty();
   }
 
   // Rank 0, which writes the manifest, learns what all have written.
@@ -357,6 +380,7 @@ class SaveCourse::Saver {
   std::vector<SlicePlace> places_;
   std::map<std::size_t, core::WritableFile> open_;
   std::vector<ManifestRange> ranges_;
+  std::string broken_;  // the first number of this rank that is not finite
   Manifest manifest_;
 };
 

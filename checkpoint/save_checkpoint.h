@@ -25,11 +25,13 @@ struct SaveRequest {
   std::vector<std::int64_t> spared = {};  // steps that keep_last does not count out
   Lineage lineage = {};                   // rank 0's
   OutputFence fence = {};                 // asked before every write
+  bool finite_only = false;               // a NaN or an infinity is a problem
 };
 
 struct SaveResult {
   bool durable = false;
   std::string problem;  // one message (rank and cause) when not durable
+  std::string broken;   // the same where that is a number: "rank 0: nan at element 7 of w for file"
   core::Bytes bytes;
   double seconds = 0;  // of the slowest rank in every act, without the time between acts
 };

@@ -121,8 +121,8 @@ MemoryForecast RunPlan::memory(int pipe_rank) const {
   out.activations = core::bytes_of(hidden, layout.element) * sizes.peaks.hidden +
                     sizes.kept * sizes.peaks.kept + sizes.parked * sizes.peaks.parked;
   out.tables = core::bytes_of(rope, core::DType::kF32);
-  if (copies_saves && !saves_apart) out.saves = copy_for_save(layout);
   out.host = layout.host_bytes();
+  if (copies_saves) (saves_apart ? out.host : out.saves) += copy_for_save(layout);
   return out;
 }
 

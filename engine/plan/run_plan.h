@@ -20,7 +20,7 @@ namespace fm::engine {
 struct MemoryForecast {  // bytes of one rank, owned for the whole run
   core::Bytes params, grads, optimizer, slots, scratch, activations;
   core::Bytes tables;  // of RoPE, which no account of the ledger has
-  core::Bytes saves;   // the copy that a checkpoint is written from, but for that of a device
+  core::Bytes saves;   // the copy that a checkpoint is written from; beside a device in `host`
   core::Bytes host;    // beside a device, in no total
   core::Bytes total() const {
     return params + grads + optimizer + slots + scratch + activations + tables + saves;

@@ -97,8 +97,11 @@ void RunSaves::begin_course(const ProgressState& progress, Must must) {
   const bool aside = copy_ && must == Must::kMayFail;
   std::vector<checkpoint::FileSlice> mine =
       checkpoint_slices(state_, options_.optimizer, Part::kOwned);
-  const bool fine = aside && copy_->take(mine, state_.work.threads);
-  check_finite(state_.world, fine ? "" : non_finite_in(mine), way_back());
+  if (aside) {
+    copy_->take(mine, state_.work.threads);
+  } else {
+    check_finite(state_.world, non_finite_in(mine), way_back());
+  }
   state_.fence.check();
   must_ = must;
   const std::string problem =
@@ -109,8 +112,9 @@ void RunSaves::begin_course(const ProgressState& progress, Must must) {
   course_began_ = Clock::now();
   course_step_ = progress.step;
   using Where = checkpoint::SaveCourse::Where;
-  course_.emplace(request_of(progress, std::move(mine)), state_.world,
-                  aside ? Where::kThread : Where::kHere);
+  checkpoint::SaveRequest request = request_of(progress, std::move(mine));
+  request.finite_only = aside;  // its thread looks, which takes no time of a step
+  course_.emplace(std::move(request), state_.world, aside ? Where::kThread : Where::kHere);
   if (!aside || course_->over()) finish_course();
 }
 
@@ -136,8 +140,14 @@ void RunSaves::see_durable() {
 void RunSaves::end_course() {
   const checkpoint::SaveResult result = course_->result();
   course_.reset();
+  check_finite_in(result);
   if (!result.durable) return fail(result.problem);
   save_ms_ = 1 + static_cast<std::int64_t>(1e3 * result.seconds);
+}
+
+void RunSaves::check_finite_in(const checkpoint::SaveResult& result) const {
+  FM_MACHINE_CHECK(result.broken.empty(), ExitCode::kNumericLimit,
+                   not_finite_text(result.broken, way_back()));
 }
 
 void RunSaves::fail(const std::string& problem) {

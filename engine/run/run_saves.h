@@ -70,6 +70,7 @@ class RunSaves {
   void finish_course();
   void see_durable();
   void end_course();
+  void check_finite_in(const checkpoint::SaveResult& result) const;
   void say_waited(std::int64_t before, std::int64_t next, double ms);
   void fail(const std::string& problem);
   checkpoint::SaveRequest request_of(const ProgressState& progress,

@@ -369,6 +369,10 @@ class Trainer {
     in_save([this, must] { saves_.save(progress_, must); });
   }
 
+  void settle_saves() {
+    if (saves_.under_way()) in_save([this] { saves_.settle(); });
+  }
+
   template <class Act>
   void in_save(const Act& act) {
     enter(core::RunPhase::kSave, progress_.step);
@@ -417,7 +421,7 @@ class Trainer {
 
   // A save that is killed is worth nothing, and keeps the next start waiting.
   int end_unsaved() {
-    in_save([this] { saves_.settle(); });  // what is under way may just be in time
+    settle_saves();  // what is under way may just be in time
     const std::string newest = saves_.newest();
     log_.warn(core::concat(
         "stopped by a signal in step ", progress_.step, " of ", options_.train_steps,
@@ -445,7 +449,7 @@ class Trainer {
   }
 
   void finish() {
-    in_save([this] { saves_.settle(); });
+    settle_saves();
     if (options_.dry_run) return log_.say("dry run: nothing was written");
     if (!options_.saves) return log_.say("--save_strategy no: nothing is saved and exported");
     FM_MACHINE_CHECK(progress_.consecutive_skips == 0, ExitCode::kNumericLimit,

@@ -190,7 +190,7 @@ void put_schedule(nlohmann::json& json, const ScheduleAccount& account) {
 
 TrainOptions with_plan_schedule(const TrainOptions& options, const model::OpenedModel& opened,
                                 const WorldShape& world, const PlanHost& host) {
-  const RankLimits limits = limits_of_hosts(host.memory, world.ranks, ranks_per_memory(options));
+  const RankLimits limits = limits_of_hosts(host.memory, world.ranks, options.ranks_per_host);
   TrainOptions out = with_fitting_saves(with_fitting_schedule(options, opened, world, limits),
                                         opened.model, world, limits);
   std::string note = waiting_saves_note(options, copies_saves(out));

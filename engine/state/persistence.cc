@@ -282,8 +282,12 @@ std::string non_finite_in(const std::vector<checkpoint::FileSlice>& slices) {
 
 void check_finite(comm::Communicator& world, const std::string& mine, const std::string& way_back) {
   const std::string found = comm::first_problem(world, mine);
-  FM_MACHINE_CHECK(found.empty(), core::ExitCode::kNumericLimit, "what is saved must be finite; ",
-                   way_back, " and a lower learning rate (", found, ")");
+  FM_MACHINE_CHECK(found.empty(), core::ExitCode::kNumericLimit, not_finite_text(found, way_back));
+}
+
+std::string not_finite_text(const std::string& broken, const std::string& way_back) {
+  return core::concat("what is saved must be finite; ", way_back, " and a lower learning rate (",
+                      broken, ")");
 }
 
 checkpoint::SaveRequest save_request(const TrainOptions& options, RankState& state,

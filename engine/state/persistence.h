@@ -35,6 +35,8 @@ std::string non_finite_in(const std::vector<checkpoint::FileSlice>& slices);
 // Collective. What is saved must be finite: MachineError (23), on all ranks alike, names the first
 // number that is not, then `way_back`. `mine`: of non_finite_in.
 void check_finite(comm::Communicator& world, const std::string& mine, const std::string& way_back);
+// Its message. `broken`: the number.
+std::string not_finite_text(const std::string& broken, const std::string& way_back);
 
 // Throws UserError (10) for what the words alone, or a file in the way, make wrong; the rest is
 // found when the folder is made.

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/check.h"
-#include "core/finite.h"
 
 namespace fm::engine {
 namespace {
@@ -14,7 +13,7 @@ using checkpoint::FileSlice;
 using core::Elements;
 
 // Numbers [first, last) of a source, which go to `at` of the copy.
-struct Part {
+struct CopiedRun {
   core::TensorSource* source = nullptr;
   Elements first;
   Elements last;
@@ -22,17 +21,17 @@ struct Part {
 };
 
 // What lies between slices of one source, such as padding, is copied with them.
-class Parts {
+class CopiedRuns {
  public:
-  explicit Parts(const std::vector<FileSlice>& slices) {
+  explicit CopiedRuns(const std::vector<FileSlice>& slices) {
     for (const FileSlice& at : slices) add(at.slice);
-    for (Part& part : parts_) {
-      part.at = total_;
-      total_ += core::round_up(part.last - part.first, kLine);
+    for (CopiedRun& run : runs_) {
+      run.at = total_;
+      total_ += core::round_up(run.last - run.first, kLine);
     }
   }
-  const std::vector<Part>& all() const { return parts_; }
-  const Part& of(const core::TensorSource* source) const { return parts_[index_.at(source)]; }
+  const std::vector<CopiedRun>& all() const { return runs_; }
+  const CopiedRun& of(const core::TensorSource* source) const { return runs_[index_.at(source)]; }
   Elements total() const { return total_; }
 
  private:
@@ -41,70 +40,56 @@ class Parts {
   void add(const core::TensorSlice& slice) {
     if (slice.count().count() == 0) return;
     const Elements end = slice.at + slice.source_stride() * (slice.rows - 1) + slice.columns;
-    const auto [at, is_new] = index_.try_emplace(slice.source.get(), parts_.size());
-    if (is_new) parts_.push_back({slice.source.get(), slice.at, end});
-    Part& part = parts_[at->second];
-    part.first = std::min(part.first, slice.at);
-    part.last = std::max(part.last, end);
+    const auto [at, is_new] = index_.try_emplace(slice.source.get(), runs_.size());
+    if (is_new) runs_.push_back({slice.source.get(), slice.at, end});
+    CopiedRun& run = runs_[at->second];
+    run.first = std::min(run.first, slice.at);
+    run.last = std::max(run.last, end);
   }
 
-  std::vector<Part> parts_;
+  std::vector<CopiedRun> runs_;
   std::map<const core::TensorSource*, std::size_t> index_;
   Elements total_;
 };
 
-// Small enough for a core's cache, in which they are looked at.
-constexpr Elements kPiece(1 << 16);
+// Large enough for a copy that does not read what it writes over.
+constexpr Elements kPiece(1 << 20);
 
-bool copy_piece(const Part& part, Elements begin, float* to) {
-  const Elements count = std::min(kPiece, part.last - begin);
-  part.source->read(begin, count, to);
-  return !core::first_non_finite({to, static_cast<std::size_t>(count.count())});
-}
-
-bool copy_by_threads(const Part& part, float* to, int threads) {
-  const std::int64_t pieces = core::ceil_div((part.last - part.first).count(), kPiece.count());
-  int broken = 0;
-#pragma omp parallel for num_threads(threads) schedule(static) reduction(+ : broken) \
-    if (threads > 1 && pieces > 1)
+void copy(const CopiedRun& run, float* to, int threads) {
+  const std::int64_t pieces = core::ceil_div((run.last - run.first).count(), kPiece.count());
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && pieces > 1)
   for (std::int64_t piece = 0; piece < pieces; ++piece) {
-    const Elements begin = kPiece * piece;
-    if (!copy_piece(part, part.first + begin, to + begin.count())) ++broken;
+    const Elements begin = run.first + kPiece * piece;
+    const Elements count = std::min(kPiece, run.last - begin);
+    run.source->read(begin, count, to + (begin - run.first).count());
   }
-  return broken == 0;
-}
-
-bool copy_at_once(const Part& part, float* to) {
-  const Elements count = part.last - part.first;
-  part.source->read(part.first, count, to);
-  return !core::first_non_finite({to, static_cast<std::size_t>(count.count())});
 }
 
 }  // namespace
 
 SaveCopy::SaveCopy(core::Ledger& ledger, const std::vector<FileSlice>& slices)
-    : room_(core::make_f32(ledger, core::Account::kSaves, Parts(slices).total(), pages_)) {}
+    : room_(core::make_f32(ledger, core::Account::kSaves, CopiedRuns(slices).total(), pages_)) {}
 
-bool SaveCopy::take(std::vector<FileSlice>& slices, int threads) {
-  const Parts parts(slices);
-  FM_CHECK(core::bytes_of(parts.total(), core::DType::kF32) <= room_.bytes(),
-           "the copy of a save must have room (", parts.total().count(), " numbers, ",
+void SaveCopy::take(std::vector<FileSlice>& slices, int threads) {
+  const CopiedRuns runs(slices);
+  FM_CHECK(core::bytes_of(runs.total(), core::DType::kF32) <= room_.bytes(),
+           "the copy of a save must have room (", runs.total().count(), " numbers, ",
            room_.bytes().count(), " bytes)");
-  bool finite = true;
   std::map<const core::TensorSource*, std::shared_ptr<core::TensorSource>> copies;
-  for (const Part& part : parts.all()) {
-    float* const to = room_.f32() + part.at.count();
-    const bool fine = part.source->reads_by_threads() ? copy_by_threads(part, to, threads)
-                                                      : copy_at_once(part, to);
-    finite = finite && fine;
-    copies[part.source] = core::in_memory(to);
+  for (const CopiedRun& run : runs.all()) {
+    float* const to = room_.f32() + run.at.count();
+    if (run.source->reads_by_threads()) {
+      copy(run, to, threads);
+    } else {
+      run.source->read(run.first, run.last - run.first, to);
+    }
+    copies[run.source] = core::in_memory(to);
   }
   for (FileSlice& at : slices) {
     if (at.slice.count().count() == 0) continue;
-    at.slice.at -= parts.of(at.slice.source.get()).first;
+    at.slice.at -= runs.of(at.slice.source.get()).first;
     at.slice.source = copies.at(at.slice.source.get());
   }
-  return finite;
 }
 
 }  // namespace fm::engine

@@ -20,9 +20,8 @@ class SaveCopy {
   SaveCopy& operator=(const SaveCopy&) = delete;
 
   core::Bytes bytes() const { return room_.bytes(); }
-  // Copies the numbers of the slices, which read the copy from here on. Returns whether all of them
-  // are finite, and what lies between them.
-  bool take(std::vector<checkpoint::FileSlice>& slices, int threads);
+  // Copies the numbers of the slices, which read the copy from here on.
+  void take(std::vector<checkpoint::FileSlice>& slices, int threads);
 
  private:
   core::HugePages pages_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "checkpoint/find_checkpoint.h"
 #include "checkpoint/load_checkpoint.h"
@@ -139,6 +140,39 @@ TEST_F(SaveCheckpoint, WhatIsAbandonedLeavesThePreviousCheckpoint) {
   });
   EXPECT_EQ(listing(output()).find(".tmp-global_step2-"), 0U);
   EXPECT_EQ(load_state(output(), 2), 1);
+}
+
+// As large as a range and a half; the last rank has the number.
+TEST_F(SaveCheckpoint, WhatIsNotFiniteIsNotPublishedWhereThatIsAsked) {
+  constexpr std::int64_t kCount = 6'000'000;
+  const std::vector<FileSpec> files = {{.file = "w.safetensors", .tensors = {{"w", {kCount}}}}};
+  for (const bool asked : {true, false}) {
+    for (const std::int64_t at : {std::int64_t{0}, std::int64_t{5'999'999}}) {
+      std::vector<float> numbers(kCount, 1.0F);
+      numbers[static_cast<std::size_t>(at)] = NAN;
+      comm::run_ranks(2, [&](comm::Communicator& world) {
+        std::vector<FileSlice> mine;
+        if (world.rank() == 1) {
+          mine.push_back(
+              {"w.safetensors", core::slice_in_memory("w", {kCount}, core::Elements(0),
+                                                      numbers.data(), core::Elements(kCount))});
+        }
+        SaveCourse course({.output_dir = output(),
+                           .step = 3,
+                           .files = files,
+                           .mine = mine,
+                           .state_json = "{}",
+                           .finite_only = asked},
+                          world, Where::kThread);
+        while (!course.over()) course.meet();
+        EXPECT_EQ(course.result().durable, !asked);
+        EXPECT_EQ(
+            course.result().broken,
+            asked ? core::concat("rank 1: nan at element ", at, " of w for w.safetensors") : "");
+      });
+      EXPECT_EQ(listing(output()), asked ? "" : "global_step3 latest");
+    }
+  }
 }
 
 TEST_F(SaveCheckpoint, ADefectInAThreadIsThrownAtTheMeeting) {

@@ -97,6 +97,19 @@ TEST_P(RunSavesTest, WhatIsNotFiniteIsNeitherSavedNorExported) {
   EXPECT_FALSE(fs::exists(fs::path(broken.output_dir) / "hf"));
 }
 
+// The same weights before the end, in a copy: found when it is written.
+TEST_P(RunSavesTest, WhatIsNotFiniteIsNotSavedBetweenSteps) {
+  TrainOptions broken = options("broken", 3);
+  broken.save_steps = 1;
+  broken.model_config = small_options(folder().string(), false).model_config;  // untied
+  broken.optimizer.eps = 0.0;
+  broken.optimizer.weight_decay = 0.0;
+  expect_error(core::ExitCode::kNumericLimit, " of model.embed_tokens.weight",
+               [&] { run(broken, 2); });
+  EXPECT_FALSE(fs::exists(fs::path(broken.output_dir) / "global_step1"));
+  EXPECT_FALSE(fs::exists(fs::path(broken.output_dir) / "hf"));
+}
+
 TEST_P(RunSavesTest, WithoutASaveStrategyOnlyMetricsAreWritten) {
   TrainOptions bare = options("bare", 2);
   bare.saves = false;

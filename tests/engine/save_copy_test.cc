@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <algorithm>
 #include <numeric>
 
 #include "core/element.h"
@@ -55,7 +55,7 @@ class CopyOfSlices : public ::testing::Test {
   }
 
   std::vector<float> first_ = numbers(64, 0);
-  std::vector<float> large_ = numbers(300'000, 1000);
+  std::vector<float> large_ = numbers(3'000'000, 1000);
   core::Ledger ledger_;
 };
 
@@ -65,27 +65,17 @@ TEST_F(CopyOfSlices, StaysWhatItWasWhenTheStateGoesOn) {
   for (const int threads : {1, 2, 7}) {
     SCOPED_TRACE(threads);
     first_ = numbers(64, 0);
-    large_ = numbers(300'000, 1000);
+    large_ = numbers(3'000'000, 1000);
     std::vector<FileSlice> copied = slices();
-    EXPECT_TRUE(copy.take(copied, threads));
+    copy.take(copied, threads);
     std::ranges::fill(first_, -1.0F);
     std::ranges::fill(large_, -1.0F);
     EXPECT_EQ(floats_of(copied[0].slice), numbers(10, 5));
     EXPECT_EQ(floats_of(copied[1].slice),
               (std::vector<float>{20, 21, 22, 23, 26, 27, 28, 29, 32, 33, 34, 35}));
-    EXPECT_EQ(floats_of(copied[2].slice), numbers(300'000, 1000));
+    EXPECT_EQ(floats_of(copied[2].slice), numbers(3'000'000, 1000));
     EXPECT_EQ(copied[1].slice.name, "columns");
     EXPECT_EQ(copied[1].slice.first, Elements(4));
-  }
-}
-
-TEST_F(CopyOfSlices, SaysWhetherAllIsFinite) {
-  SaveCopy copy(ledger_, slices());
-  for (const std::size_t at : {std::size_t{0}, std::size_t{70'000}, std::size_t{299'999}}) {
-    large_ = numbers(300'000, 1000);
-    large_[at] = at == 0 ? INFINITY : NAN;
-    std::vector<FileSlice> copied = slices();
-    EXPECT_FALSE(copy.take(copied, 2)) << at;
   }
 }
 
@@ -97,7 +87,7 @@ TEST_F(CopyOfSlices, HoldsFloatsOfNarrowNumbers) {
   slice.source = core::in_memory(narrow.data(), core::DType::kBF16);
   std::vector<FileSlice> copied = {{"n", slice}};
   SaveCopy copy(ledger_, copied);
-  EXPECT_TRUE(copy.take(copied, 2));
+  copy.take(copied, 2);
   narrow[0] = core::to_element<core::Bf16>(7.0F);
   EXPECT_EQ(floats_of(copied[0].slice), (std::vector<float>{1.5F, -2.0F}));
 }
