@@ -6,12 +6,12 @@ namespace fm::device::cuda {
 namespace {
 
 // The driver's thread may not see an exception.
-struct HostTask {
+struct DriverTask {
   std::function<void()> run;
   std::shared_ptr<HostFailure> failure;
 };
 void run_task(void* data) {
-  const std::unique_ptr<HostTask> task(static_cast<HostTask*>(data));
+  const std::unique_ptr<DriverTask> task(static_cast<DriverTask*>(data));
   try {
     task->run();
   } catch (...) {
@@ -23,7 +23,7 @@ void run_task(void* data) {
 
 void CudaHostCalls::call(std::function<void()> task) {
   card_.use();
-  auto held = std::make_unique<HostTask>(std::move(task), card_.host);
+  auto held = std::make_unique<DriverTask>(std::move(task), card_.host);
   check(cudaLaunchHostFunc(static_cast<cudaStream_t>(queue_.handle()), run_task, held.get()),
         card_.name, "cudaLaunchHostFunc");
   held.release();  // run_task owns it

@@ -352,6 +352,35 @@ TEST_F(MemoryFit, SmallerMicroBatchesOfAnUnevenStepAreDealtUnevenly) {
   })) << core::join(said, "; ");
 }
 
+// Each device bounds its rank, and the host's memory beside them both ranks together.
+TEST_F(MemoryFit, DevicesAndTheHostBesideThemBoundTheirOwn) {
+  using Holds = machine::MemoryLimit::Holds;
+  TrainOptions options = small();
+  options.device.kind = DeviceKind::kFake;
+  options.zero_stage = 2;
+  options.offload.optimizer = core::Tier::kHost;
+  const RunPlan plan = plan_of(options, WorldShape{2, core::ParamSharing::kPrivate});
+  const Bytes card = plan.memory(0).total();
+  const Bytes host = plan.memory(0).host * 2;
+  EXPECT_GT(host.count(), 0);
+  const auto tightest = [&](Bytes of_card, Bytes of_host) {
+    return tightest_demand(plan, limits_of_hosts({{"card", "a card", of_card, Holds::kDevice},
+                                                  {"host", "RAM", of_host, Holds::kHost}},
+                                                 2, 2))
+        .value();
+  };
+  EXPECT_TRUE(tightest(card, host).fits());
+  EXPECT_FALSE(tightest(card, host - Bytes(1)).fits());
+  EXPECT_EQ(tightest(card, host - Bytes(1)).ranks, 2);
+  EXPECT_FALSE(tightest(card - Bytes(1), host).fits());
+  EXPECT_EQ(tightest(card - Bytes(1), host).ranks, 1);
+  // Where nothing lies beside the devices, the host bounds nothing.
+  options.offload.optimizer = core::Tier::kDevice;
+  const RunPlan without = plan_of(options, WorldShape{2, core::ParamSharing::kPrivate});
+  const auto nothing = limits_of_hosts({{"host", "RAM", Bytes(0), Holds::kHost}}, 2, 2);
+  EXPECT_FALSE(tightest_demand(without, nothing).has_value());
+}
+
 // Two hosts of 32 cores: flops / (64 cores x what one reaches x 3/4).
 TEST_F(MemoryFit, APlanSaysHowLongARunTakes) {
   TrainOptions options = small();
