@@ -34,6 +34,7 @@
 #include "engine/run/trainer.h"
 #include "engine/shown/folder_notes.h"
 #include "engine/shown/plan.h"
+#include "engine/shown/plan_drives.h"
 #include "kernels/threads.h"
 #include "launch/engines.h"
 #include "machine/cores.h"
@@ -133,10 +134,17 @@ fm::engine::PlanHost plan_host(Command& command) {
     const bool known = card.memory.count() > 0;
     kind = known || kind == DeviceKind::kCuda ? DeviceKind::kCuda : DeviceKind::kCpu;
     if (kind == DeviceKind::kCuda) {
+      using Holds = fm::machine::MemoryLimit::Holds;
       const fm::core::Bytes left = card.memory - fm::core::Bytes(fm::engine::kCardOverhead);
-      return {.memory = known ? Limits{{"device", "a GPU of " + fm::core::human(card.memory), left}}
-                              : Limits{},
-              .card = card.card};
+      Limits limits;
+      if (known) {
+        limits.push_back(
+            {"device", "a GPU of " + fm::core::human(card.memory), left, Holds::kDevice});
+      }
+      if (command.host_memory) {
+        limits.push_back({"host", "--host_memory", *command.host_memory, Holds::kHost});
+      }
+      return {.memory = std::move(limits), .card = card.card};
     }
   }
   return {.memory = command.host_memory ? Limits{{"host", "--host_memory", *command.host_memory}}
@@ -144,11 +152,25 @@ fm::engine::PlanHost plan_host(Command& command) {
           .cores = command.host_cores};
 }
 
+// By flags, else by this machine.
+fm::engine::PlanDrives plan_drives(const Command& command) {
+  fm::engine::PlanDrives drives = fm::engine::drives_here(command.options.offload);
+  drives.endurance = command.nvme_endurance;
+  if (command.nvme_rate) {
+    drives.rate = command.nvme_rate;
+    drives.rate_from = "--nvme_rate";
+  } else {
+    fm::engine::measure_drives(command.options.offload, drives);
+  }
+  return drives;
+}
+
 int print_plan(Command& command, const fm::comm::LaunchInfo& launch) {
   const int ranks = command.plan_ranks > 0 ? command.plan_ranks : launch.world_size;
   if (launch.world_rank != 0) return 0;
   if (command.micros > 0) return print_study(command);
   fm::engine::PlanHost host = plan_host(command);
+  host.drives = plan_drives(command);
   if (const fm::cli::Terminal seen = fm::cli::terminal_of(launch); seen.shown) {
     host.columns = seen.columns();
   }

@@ -11,13 +11,17 @@
 namespace fm::core {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kCacheLine = 64;
+constexpr std::size_t kSmallPage = 4096;
+constexpr std::size_t kPage = std::size_t{2} << 20;
 
 class Heap : public MemorySource {
  public:
+  explicit Heap(std::size_t alignment) : alignment_(alignment) {}
   void* allocate(Bytes bytes) override {
-    const auto size = static_cast<std::size_t>(round_up(bytes, Bytes(kAlignment)).count());
-    void* const data = std::aligned_alloc(kAlignment, size);
+    const Bytes unit(static_cast<std::int64_t>(alignment_));
+    const auto size = static_cast<std::size_t>(round_up(bytes, unit).count());
+    void* const data = std::aligned_alloc(alignment_, size);
     if (data != nullptr) std::memset(data, 0, size);
     return data;
   }
@@ -25,15 +29,20 @@ class Heap : public MemorySource {
   std::unique_ptr<JoinedMemory> join(const JoinedParts&) override {
     FM_CHECK(false, "memory of the heap has one address");
   }
-};
 
-constexpr std::size_t kCacheLine = 64;
-constexpr std::size_t kPage = std::size_t{2} << 20;
+ private:
+  std::size_t alignment_;
+};
 
 }  // namespace
 
 MemorySource& heap() {
-  static Heap source;  // has no state
+  static Heap source(kCacheLine);  // has no state that changes
+  return source;
+}
+
+MemorySource& heap_pages() {
+  static Heap source(kSmallPage);  // has no state that changes
   return source;
 }
 

@@ -46,6 +46,8 @@ class MemorySource {
 
 // The heap of this process. It has one address for each byte: join() throws BugError.
 MemorySource& heap();
+// The same in whole pages, which a disk reads and writes without a copy on the way.
+MemorySource& heap_pages();
 
 // Owned memory: 64-byte aligned, zero-filled, charged to the ledger for as long as it lives. What
 // lies in a device is an address, which the host does not touch.

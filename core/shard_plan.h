@@ -57,8 +57,10 @@ enum class ParamSharing : std::uint8_t { kPrivate, kOneHost };
 enum class SumOrder : std::uint8_t { kFast, kCanonical };
 
 // How long ZeRO-3 keeps gathered weights ("pipeline.regather"): for one use, or for all uses of a
-// phase, in which a pipe rank computes in one chunk without another one in between.
-enum class Regather : std::uint8_t { kMicro, kPhase };
+// phase, in which a pipe rank computes in one chunk without another one in between. kUnit: for all
+// uses of forward, and of backward, where the schedule runs all micro-batches through a unit before
+// the next.
+enum class Regather : std::uint8_t { kMicro, kPhase, kUnit };
 
 struct ShardPlan {
   Home params = Home::kEveryRank;

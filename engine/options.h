@@ -93,6 +93,8 @@ struct TrainOptions {
   std::int64_t train_steps = 100;
   std::int64_t save_steps = 100;
   bool saves = true;  // false: neither checkpoints nor an export, but on a signal
+  // Checkpoints between steps are written from a copy while training goes on, if there is memory.
+  bool save_async = true;
   std::int64_t log_steps = 1;
   bool log_phases = false;  // with every line; else with every tenth
   std::int64_t eval_steps = 100;
@@ -108,6 +110,7 @@ struct TrainOptions {
   int zero_stage = 0;
   core::SumOrder sum_order = core::SumOrder::kFast;
   const pipeline::ScheduleRow* schedule = &pipeline::default_schedule();
+  bool schedule_chosen = false;  // by the user; else it may give way (plan/default_schedule.h)
   bool auto_schedule = false;  // the one with the least predicted time that fits (auto_schedule.h)
   std::shared_ptr<const pipeline::OwnSchedule> own_schedule;  // instead of `schedule`
   // Pipe ranks end a step before its whole norm is known, after so many not clipped nor skipped.

@@ -6,12 +6,15 @@
 namespace fm::offload {
 
 struct DiskOptions {
-  std::int64_t block_bytes = 1 << 20;  // of one request
+  std::int64_t block_bytes = 1 << 20;  // of one request; a multiple of kPage
   int queue_depth = 8;                 // requests under way at once, per drive
-  int threads = 1;                     // "intra_op_parallelism", where io_uring is not allowed
-  enum class Method : std::uint8_t { kAuto, kUring, kThreads };
+  int threads = 1;  // "intra_op_parallelism": where io_uring is not allowed, at least so many
+                    // requests are under way, by a thread each
+  // kMemory: a store of tests, in this process (offload/slice_store.h).
+  enum class Method : std::uint8_t { kAuto, kUring, kThreads, kMemory };
   Method method = Method::kAuto;
   bool direct = true;  // past the page cache, where the file system allows it
+  bool checks = true;  // a CRC-32C of every page, made when it is written, compared when it is read
 };
 
 }  // namespace fm::offload

@@ -1,13 +1,18 @@
-// Moves of slices between tiers. Today everything stays on the device; host and NVMe tiers come
-// with their own stores.
+// The pass that moves slices between tiers.
 #pragma once
 
-#include "core/shard_plan.h"
 #include "pipeline/instruction.h"
+#include "pipeline/validate.h"
 
 namespace fm::offload {
 
-// Fetch before and Store after every Update of a slice that sleeps elsewhere than on the device.
-pipeline::Program insert_offload(const pipeline::Program& program, core::Tier optimizer_tier);
+// kAhead: as far ahead of its update as the ring allows, so that units arrive and leave while
+// others are updated; the first ones arrive during the backward. kInPlace: directly before it, to
+// find out what overlap gains ("pipeline_read").
+enum class Reads : std::uint8_t { kAhead, kInPlace };
+
+// Fetch before and Store behind every Update, where state sleeps. Pure.
+pipeline::Program insert_offload(const pipeline::Program& program,
+                                 const pipeline::ProgramRules& rules, Reads reads = Reads::kAhead);
 
 }  // namespace fm::offload

@@ -32,6 +32,8 @@ class HostStore : public SliceStore {
   }
   void will_use(std::span<std::byte> /*memory*/) override {}
   Totals totals() const override { return totals_; }
+  std::unique_ptr<HeldBytes> hold(Bytes at, Bytes bytes) override;
+  std::string describe() const override { return "this process's memory"; }
 
  private:
   struct Asked {
@@ -83,6 +85,33 @@ class HostStore : public SliceStore {
   std::list<Place> asked_;
   Totals totals_;
 };
+
+// A copy, so that another thread may read it.
+class HeldCopy : public HeldBytes {
+ public:
+  HeldCopy(Bytes at, std::span<const std::byte> bytes)
+      : at_(at), bytes_(bytes.begin(), bytes.end()) {}
+  Move read(Bytes at, std::span<std::byte> into) override {
+    const std::int64_t from = at.count() - at_.count();
+    FM_CHECK(from >= 0 && from + static_cast<std::int64_t>(into.size()) <=
+                              static_cast<std::int64_t>(bytes_.size()),
+             "what is read must be held (", into.size(), " bytes at ", at.count(), ")");
+    std::memcpy(into.data(), bytes_.data() + from, into.size());
+    return {};
+  }
+
+ private:
+  Bytes at_;
+  std::vector<std::byte> bytes_;
+};
+
+std::unique_ptr<HeldBytes> HostStore::hold(Bytes at, Bytes bytes) {
+  check(at, static_cast<std::size_t>(bytes.count()));
+  if (!asked_.empty()) make_up_to(Place(asked_.back()));
+  const std::span all(memory_);
+  return std::make_unique<HeldCopy>(at, all.subspan(static_cast<std::size_t>(at.count()),
+                                                    static_cast<std::size_t>(bytes.count())));
+}
 
 }  // namespace
 

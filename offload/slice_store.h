@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "core/types.h"
@@ -38,11 +39,23 @@ class Move {
   std::unique_ptr<State> state_;
 };
 
+// A range of a store as it was when it was held: writes into it that are asked for later wait
+// until this is gone.
+//
+// Thread:    any one, such as a save's; the holder ends by its own strength, as ranks wait for it.
+// Lifetime:  the store outlives it.
+class HeldBytes {
+ public:
+  virtual ~HeldBytes() = default;
+  // Within the range, as SliceStore::read. Whoever asks waits for the move in the same thread.
+  virtual Move read(core::Bytes at, std::span<std::byte> into) = 0;
+};
+
 // One address space [0, bytes()); what was never written reads as zeros.
 //
 // Thread:   the rank's thread asks. Moves of the same place are made in the order in which they
 //           were asked for; others in any.
-// Lifetime: outlives its moves.
+// Lifetime: outlives its moves and what is held.
 class SliceStore {
  public:
   struct Totals {
@@ -59,6 +72,9 @@ class SliceStore {
   // Memory that moves will use again and again, until the store dies: registered, where that helps.
   virtual void will_use(std::span<std::byte> memory) = 0;
   virtual Totals totals() const = 0;
+  virtual std::unique_ptr<HeldBytes> hold(core::Bytes at, core::Bytes bytes) = 0;
+  // "io_uring, O_DIRECT, 2 drives, 8 x 1 MiB under way on each"
+  virtual std::string describe() const = 0;
 };
 
 // In this process's memory, for tests: moves are made when they are waited for, in the order in

@@ -125,6 +125,7 @@ constexpr std::array<OpRow, kOpCount> kRows = {{
     weight_row(),
     computing(Op::kRecompute, "C", "recompute", 1.0, kRead, kRecomputeMoves),
     reduce_row(),
+    of_unit(Op::kRest, "z", "rest"),
     meeting(of_step(Op::kReduceTied, "Rt", "reduce_tied"), kTiedEnds, Op::kReduceTied),
     meeting(of_step(Op::kNorm, "N", "norm"), kEveryRank, Op::kNorm),
     of_step(Op::kNormPart, "Np", "norm_part"),

@@ -5,7 +5,7 @@
 //   program     = { instruction " " }
 //   instruction = "K" | "N" | "Np" | "rn" | "sn" | "V" | "O" | "Rt"   no operand
 //               | ("L" | "X") micro
-//               | ("g" | "r" | "f" | "u" | "s" | "p") "." unit
+//               | ("g" | "r" | "z" | "f" | "u" | "s" | "p") "." unit
 //               | ("F" | "B" | "I" | "W" | "C") micro "." unit
 //               | ("sa" | "ra") micro "." unit                 the hidden state that the unit reads
 //               | ("sg" | "rg") micro "." unit                 the gradient of what the unit wrote
@@ -40,6 +40,7 @@ enum class Op : std::uint8_t {
   kBackwardWeight,  // W0.3
   kRecompute,       // C0.3 forward again, to restore the activations that backward reads
   kReduce,          // R.3 / R0.3 gradient to its owner
+  kRest,            // z.3 the finished gradient to its tier, until the update fetches it
   kReduceTied,      // Rt  adds the head's and the embedding's gradient of the shared matrix
   kNorm,            // N   the global gradient norm
   kNormPart,        // Np  instead of N: this pipe rank's part of it (pipeline/post_validation.h)

@@ -9,19 +9,85 @@
 
 namespace fm::pipeline {
 
-Program expand_units(const Program& scheduled, const Placement& units, int pipe_rank) {
-  Program out;
-  for (const Instruction& instruction : scheduled) {
-    if (instruction.unit < 0) {
-      out.push_back(instruction);
-      continue;
+namespace {
+
+// One instruction of a chunk, through its units.
+void expand_chunk(Program& out, const Instruction& at, const Placement& units, UnitRange body) {
+  for (int step = 0; step < body.count(); ++step) {
+    const bool ascends = at.op == Op::kForward;
+    const int unit = ascends ? body.first + step : body.last - 1 - step;
+    if (ascends || units.has_backward(unit)) out.push_back({at.op, at.micro, unit});
+  }
+}
+
+// Instructions of one op and one chunk, which follow each other but for loads and losses.
+struct Run {
+  Op op = Op::kForward;
+  int chunk = -1;  // none
+  std::vector<int> micros;
+  Program loads, losses;
+};
+
+void append(Program& out, Program& more) {
+  out.insert(out.end(), more.begin(), more.end());
+  more.clear();
+}
+
+void end_run(Program& out, Run& run, const Placement& units, int pipe_rank) {
+  const bool ascends = run.op == Op::kForward;
+  append(out, run.loads);
+  if (!ascends) append(out, run.losses);
+  const UnitRange body = run.chunk < 0 ? UnitRange{} : units.body(pipe_rank, run.chunk);
+  for (UnitRange left = body; left.count() > 0;) {
+    UnitRange together{left.first, left.first + 1};
+    if (!ascends) {
+      together = {left.last - 1, left.last};
+      const bool block = units.is_block(together.first);
+      while (block && together.first > left.first && !units.starts_segment(together.first)) {
+        --together.first;
+      }
     }
-    const UnitRange body = units.body(pipe_rank, instruction.unit);
-    for (int step = 0; step < body.count(); ++step) {
-      const bool ascends = instruction.op == Op::kForward;
-      const int unit = ascends ? body.first + step : body.last - 1 - step;
-      if (ascends || units.has_backward(unit))
-        out.push_back({instruction.op, instruction.micro, unit});
+    for (const int micro : run.micros) expand_chunk(out, {run.op, micro, -1}, units, together);
+    (ascends ? left.first : left.last) = ascends ? together.last : together.first;
+  }
+  append(out, run.losses);
+  run = {};
+}
+
+Program expand_unit_major(const Program& scheduled, const Placement& units, int pipe_rank) {
+  Program out;
+  Run run;
+  for (const Instruction& at : scheduled) {
+    if (at.op == Op::kLoad) {
+      run.loads.push_back(at);
+    } else if (at.op == Op::kLoss) {
+      run.losses.push_back(at);
+    } else if (at.unit < 0) {
+      end_run(out, run, units, pipe_rank);
+      out.push_back(at);
+    } else {
+      const bool other = run.chunk >= 0 && (run.op != at.op || run.chunk != at.unit);
+      if (other) end_run(out, run, units, pipe_rank);
+      run.op = at.op;
+      run.chunk = at.unit;
+      run.micros.push_back(at.micro);
+    }
+  }
+  end_run(out, run, units, pipe_rank);
+  return out;
+}
+
+}  // namespace
+
+Program expand_units(const Program& scheduled, const Placement& units, int pipe_rank,
+                     UnitOrder order) {
+  if (order == UnitOrder::kUnitMajor) return expand_unit_major(scheduled, units, pipe_rank);
+  Program out;
+  for (const Instruction& at : scheduled) {
+    if (at.unit < 0) {
+      out.push_back(at);
+    } else {
+      expand_chunk(out, at, units, units.body(pipe_rank, at.unit));
     }
   }
   return out;

@@ -14,8 +14,12 @@ namespace fm::pipeline {
 using InstructionTime = std::function<double(const Instruction& instruction, int pipe_rank)>;
 
 // Replaces each chunk of a rank by its units: forwards ascending, backwards descending, without the
-// units that have no backward.
-Program expand_units(const Program& scheduled, const Placement& units, int pipe_rank);
+// units that have no backward. Unit-major, a run of forwards or backwards of one chunk takes all
+// its micro-batches through a unit before the next one; backwards take blocks that are recomputed
+// together (Placement::segment_blocks) as one. Losses in a run go before its backwards, and behind
+// its forwards.
+Program expand_units(const Program& scheduled, const Placement& units, int pipe_rank,
+                     UnitOrder order = UnitOrder::kMicroMajor);
 
 // Adds sends and receives to all ranks at once by paired lowering: when a producer ends, its send
 // is appended to its rank and the matching receive to the consumer's. All programs are projections

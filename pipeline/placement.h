@@ -36,6 +36,10 @@ struct UnitRange {
 // (V).
 enum class ChunkOrder : std::uint8_t { kLoop, kV };
 
+// How a run of forwards (or backwards) of one chunk goes through its units: each micro-batch
+// through all of them, or all micro-batches through a unit before the next.
+enum class UnitOrder : std::uint8_t { kMicroMajor, kUnitMajor };
+
 // The costs of one micro-batch on one pipe rank, summed over its chunks, in any units. Times, and
 // the memory that is kept from forward to backward-input, and from there to backward-weight.
 struct PhaseCosts {

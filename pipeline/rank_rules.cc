@@ -1,13 +1,17 @@
 #include "pipeline/rank_rules.h"
 
 #include "core/check.h"
+#include "pipeline/ring_places.h"
 
 namespace fm::pipeline {
 
 using core::concat;
 
 RankRules::RankRules(const ProgramRules& rules, int pipe_rank)
-    : rules_(rules), units_(rules.units), rank_(pipe_rank) {}
+    : rules_(rules),
+      units_(rules.units),
+      rank_(pipe_rank),
+      ring_(static_cast<std::size_t>(rules.gradients.places), -1) {}
 
 // Null: nothing to check besides operands and weights.
 RankRules::Rule RankRules::rule_of(Op op) {
@@ -31,15 +35,16 @@ RankRules::Rule RankRules::rule_of(Op op) {
       {Op::kBackwardWeight, &RankRules::backward_weight},
       {Op::kRecompute, &RankRules::recompute},
       {Op::kReduce, &RankRules::reduce},
+      {Op::kRest, &RankRules::rest},
       {Op::kReduceTied, &RankRules::reduce_tied},
       {Op::kNorm, &RankRules::norm},
       {Op::kNormPart, &RankRules::norm_part},
       {Op::kRecvNorm, &RankRules::receive_norm},
       {Op::kSendNorm, &RankRules::send_norm},
       {Op::kValidate, &RankRules::validate},
-      {Op::kFetch, &RankRules::offload},
+      {Op::kFetch, &RankRules::fetch},
       {Op::kUpdate, &RankRules::update},
-      {Op::kStore, &RankRules::offload},
+      {Op::kStore, &RankRules::store},
       {Op::kPublish, &RankRules::publish},
       {Op::kReport, &RankRules::report},
   };
@@ -84,6 +89,7 @@ std::string RankRules::check_weights(const Instruction& instruction) {
     return updated_.contains(unit) ? concat("owners are changing unit ", unit) : "";
   }
   if (!gathered_.contains(unit)) return concat("weights of unit ", unit, " are not gathered");
+  if (updated_.contains(unit)) return concat("unit ", unit, " is updated already");
   unused_.erase(unit);
   return "";
 }
@@ -248,7 +254,25 @@ std::string RankRules::release(const Instruction& instruction) {
   return "";
 }
 
+std::string RankRules::take_ring_place(int unit) {
+  if (!has_place_in_ring(rules_.gradients, units_, unit)) return "";
+  if (rested_.contains(unit)) return concat("the gradient of unit ", unit, " rests already");
+  int& here = ring_[static_cast<std::size_t>(units_.index_on_rank(unit)) % ring_.size()];
+  if (here >= 0 && here != unit) {
+    return concat("its place still holds the gradient of unit ", here);
+  }
+  here = unit;
+  return "";
+}
+
+void RankRules::leave_ring_place(int unit) {
+  if (!has_place_in_ring(rules_.gradients, units_, unit)) return;
+  ring_[static_cast<std::size_t>(units_.index_on_rank(unit)) % ring_.size()] = -1;
+}
+
 std::string RankRules::take_gradient_slot(int micro, int unit) {
+  std::string reason = take_ring_place(unit);
+  if (!reason.empty()) return reason;
   if (!rules_.plan.reduce_every_micro) {
     return reduced_.contains({-1, unit}) ? concat("unit ", unit, " is reduced already") : "";
   }
@@ -297,6 +321,15 @@ bool RankRules::reduced(int unit) const {
   return reduced_.contains({rules_.plan.reduce_every_micro ? rules_.micros - 1 : -1, unit});
 }
 
+std::string RankRules::rest(const Instruction& instruction) {
+  if (!rests(rules_.gradients, units_, instruction.unit)) return "its gradient stays in memory";
+  if (!reduced(instruction.unit)) return "its gradient is not reduced";
+  if (fetched_.contains(instruction.unit)) return "it is fetched already";
+  if (!rested_.insert(instruction.unit).second) return "it rests already";
+  leave_ring_place(instruction.unit);
+  return "";
+}
+
 std::string RankRules::reduce_tied(const Instruction& /*at*/) {
   if (!units_.has_tied_end(rank_)) return "this pipe rank holds no end of a tied matrix";
   if (tied_) return "the tied gradient is reduced already";
@@ -309,7 +342,16 @@ std::string RankRules::reduce_tied(const Instruction& /*at*/) {
 }
 
 std::string RankRules::update(const Instruction& instruction) {
-  if (!normed_) return "the clipping factor needs the norm";
+  const bool early = updates_early(rules_.gradients, units_, instruction.unit);
+  if (!normed_ && !early) return "the clipping factor needs the norm";
+  if (!reduced(instruction.unit)) return "its gradient is not reduced";
+  if (rules_.awake > 0 && !fetched_.contains(instruction.unit))
+    return concat("the state of unit ", instruction.unit, " is not fetched");
+  if (takes_from_slot(rules_.gradients, units_, instruction.unit) &&
+      !gathered_.contains(instruction.unit)) {
+    return concat("weights of unit ", instruction.unit, " are not gathered");
+  }
+  leave_ring_place(instruction.unit);
   if (!updated_.insert(instruction.unit).second)
     return concat("unit ", instruction.unit, " is updated already");
   return "";
@@ -324,7 +366,33 @@ std::string RankRules::publish(const Instruction& instruction) {
   return "";
 }
 
-std::string RankRules::offload(const Instruction& /*at*/) { return "this plan offloads nothing"; }
+std::string RankRules::fetch(const Instruction& instruction) {
+  if (rules_.awake == 0) return "in this plan no state sleeps";
+  if (!units_.has_backward(instruction.unit))
+    return concat("unit ", instruction.unit, " is never updated");
+  if (!fetched_.insert(instruction.unit).second)
+    return concat("unit ", instruction.unit, " is fetched already");
+  if (rests(rules_.gradients, units_, instruction.unit)) {
+    if (rested_.erase(instruction.unit) == 0) return "its gradient does not rest";
+    const std::string reason = take_ring_place(instruction.unit);
+    if (!reason.empty()) return reason;
+  }
+  for (const int place : ring_places(units_, instruction.unit, rules_.awake)) {
+    const auto [at, free] = occupied_.emplace(place, instruction.unit);
+    if (!free) return concat("unit ", at->second, " is in its place, and not stored yet");
+  }
+  return "";
+}
+
+std::string RankRules::store(const Instruction& instruction) {
+  if (rules_.awake == 0) return "in this plan no state sleeps";
+  if (!updated_.contains(instruction.unit))
+    return concat("unit ", instruction.unit, " is not updated");
+  if (!stored_.insert(instruction.unit).second)
+    return concat("unit ", instruction.unit, " is stored already");
+  std::erase_if(occupied_, [&](const auto& place) { return place.second == instruction.unit; });
+  return "";
+}
 
 std::string RankRules::report(const Instruction& /*at*/) {
   std::string missing = incomplete_compute();
@@ -377,6 +445,9 @@ std::string RankRules::incomplete_boundary() const {
     if (!updated_.contains(unit)) return concat("unit ", unit, " is never updated");
     if (rules_.plan.publishes() && !published_.contains(unit)) {
       return concat("unit ", unit, " is never published");
+    }
+    if (rules_.awake > 0 && !stored_.contains(unit)) {
+      return concat("unit ", unit, " is never stored");
     }
   }
   return "";

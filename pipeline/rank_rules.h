@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -43,6 +44,7 @@ class RankRules {
   std::string gather(const Instruction& instruction);
   std::string release(const Instruction& instruction);
   std::string reduce(const Instruction& instruction);
+  std::string rest(const Instruction& instruction);
   std::string reduce_tied(const Instruction& instruction);
   std::string norm(const Instruction& instruction);
   std::string norm_part(const Instruction& instruction);
@@ -51,7 +53,8 @@ class RankRules {
   std::string validate(const Instruction& instruction);
   std::string update(const Instruction& instruction);
   std::string publish(const Instruction& instruction);
-  std::string offload(const Instruction& instruction);
+  std::string fetch(const Instruction& instruction);
+  std::string store(const Instruction& instruction);
   std::string report(const Instruction& instruction);
 
   // "" when the tensor that `at` takes from a neighbouring unit is available.
@@ -59,6 +62,8 @@ class RankRules {
   void give(const Instruction& instruction);
   std::string take_gradient_slot(int micro, int unit);
   std::string take_tied_slot(int micro);
+  std::string take_ring_place(int unit);
+  void leave_ring_place(int unit);
   std::string incomplete_compute() const;
   std::string incomplete_exchange() const;
   std::string incomplete_boundary() const;
@@ -87,7 +92,11 @@ class RankRules {
   std::set<MicroUnit> recomputed_, reduced_;
   std::set<int> gathered_, unused_;    // by unit; unused_: gathered and not read yet
   std::set<int> updated_, published_;  // by unit
+  std::set<int> fetched_, stored_;     // the same
+  std::map<int, int> occupied_;        // places of the ring: by whom, until that is stored
   MicroUnit gradient_slot_{-1, -1};    // the complete gradient that waits for its Reduce
+  std::set<int> rested_;               // by unit
+  std::vector<int> ring_;              // the unit whose gradient has the place, -1: none
   int tied_micro_ = -1;                // the micro-batch whose tied gradient waits for a Reduce
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/shard_plan.h"
+#include "pipeline/gradient_ring.h"
 #include "pipeline/instruction.h"
 #include "pipeline/placement.h"
 
@@ -18,6 +19,10 @@ struct ProgramRules {
   core::ShardPlan plan;
   bool recompute = false;
   bool validates = false;  // a step validates the update of the previous one
+  // Of the units whose state sleeps, so many flat parameters are awake at once
+  // (pipeline/ring_places.h); 0: no state sleeps.
+  int awake = 0;
+  GradientRing gradients = {};
 };
 
 struct Refusal {
@@ -29,10 +34,10 @@ struct Refusal {
 // Checks, per rank: every micro-batch passes forward through every unit, and backward through every
 // unit that has a backward, exactly once and in order; weights are gathered before and released
 // after use; a gradient is reduced exactly once, after it is complete and before its memory is
-// reused; norm after all reductions, update after norm, publish after update, report last; with
-// `validates`, nothing before the validation that cannot be undone, and no message across it.
-// Across ranks: every send matches a receive, and waits form no cycle. Returns the first violation,
-// or nothing.
+// reused; norm after all reductions, update after norm, publish after update, report last; what
+// sleeps is fetched into free places before its update and stored behind it; with `validates`,
+// nothing before the validation that cannot be undone, and no message across it. Across ranks:
+// every send matches a receive, and waits form no cycle. Returns the first violation, or nothing.
 std::optional<Refusal> validate(const std::vector<Program>& programs, const ProgramRules& rules);
 
 // One line: "pipe rank 1, instruction 7 (F0.3): weights of unit 3 are not gathered".

@@ -20,7 +20,7 @@ arrow_version=26.0.1  # as in tests/oracle/requirements.txt
 
 build_packages=(g++ cmake ninja-build ccache mold ca-certificates python3 python3-venv
   libopenmpi-dev openmpi-bin nlohmann-json3-dev libcxxopts-dev libdnnl-dev libonig-dev
-  libutf8proc-dev libyaml-dev zlib1g-dev libzstd-dev)
+  libutf8proc-dev libyaml-dev liburing-dev zlib1g-dev libzstd-dev)
 test_packages=(libgtest-dev libbenchmark-dev clang-format clang-tidy git procps valgrind
   iproute2 e2fsprogs mount python3-dev openssh-client openssh-server pdsh munge slurmctld slurmd
   slurm-client curl)

@@ -17,7 +17,7 @@ set(check_sanitized ${PROJECT_SOURCE_DIR}/scripts/check_sanitized.sh)
 add_test(NAME sanitize_asan
          COMMAND ${check_sanitized} address,undefined ${PROJECT_SOURCE_DIR}/build-asan)
 add_test(NAME sanitize_tsan COMMAND ${check_sanitized} thread ${PROJECT_SOURCE_DIR}/build-tsan
-                                    core comm comm/nccl zero text/prepare)
+                                    core comm comm/nccl offload zero text/prepare)
 set_tests_properties(sanitize_asan sanitize_tsan PROPERTIES LABELS sanitize TIMEOUT 10800 PROCESSORS 2)
 
 add_test(NAME install_tree COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_install.sh

@@ -50,6 +50,13 @@ double GlobalNorm::squared(const core::Work& work, GradStore& grads) {
   return sum();
 }
 
+void GlobalNorm::keep(const core::Work& work, GradStore& grads, int flat_param) {
+  const std::vector<core::FlatRange>& repeats = repeats_[static_cast<std::size_t>(flat_param)];
+  const bool blocks = layout_.order == core::SumOrder::kCanonical || !repeats.empty();
+  grads.keep_squares(work, flat_param,
+                     blocks ? GradStore::Squares::kBlocks : GradStore::Squares::kSum, repeats);
+}
+
 double GlobalNorm::take_own(const core::Work& work, GradStore& grads) {
   double own = 0.0;
   double* at = all_.data();

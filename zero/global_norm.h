@@ -35,6 +35,8 @@ class GlobalNorm {
   static std::int64_t numbers_of(const core::ShardMap& map, core::SumOrder order);
 
   double squared(const core::Work& work, GradStore& grads);
+  // What that reads of a finished slice, which leaves its place now.
+  void keep(const core::Work& work, GradStore& grads, int flat_param);
 
   // The same in parts, for pipe ranks that hand numbers on instead of meeting. Collective over the
   // data and tensor-parallel ranks of a pipe rank.

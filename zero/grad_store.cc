@@ -113,11 +113,14 @@ GradStore::GradStore(const Layout& layout, const core::RankMemory& memory, comm:
       waits_later_(waits_later),
       written_(layout.flat_params.size(), false),
       squares_(layout.flat_params.size()),
+      kept_blocks_(layout.flat_params.size()),
+      kept_reaches_(layout.flat_params.size()),
       reaches_(memory, 1) {
   check_ranks(layout, dp);
   Elements largest;
   for (int flat_param = 0; flat_param < layout.trained; ++flat_param) {
     largest = std::max(largest, layout.at(flat_param).map.slice());
+    buffer_of_.push_back(static_cast<std::size_t>(layout.gradient_buffer(flat_param)));
   }
   blocks_ = BlockSquares(memory, kernels::norm_blocks(largest.count()));
   if (layout.plan.reduce_every_micro) make_slots();
@@ -183,6 +186,8 @@ void GradStore::begin_step() {
   FM_CHECK(under_way_.empty(), "reductions of the last step are under way");
   std::fill(written_.begin(), written_.end(), false);
   for (std::optional<double>& square : squares_) square.reset();
+  for (std::vector<double>& blocks : kept_blocks_) blocks.clear();
+  for (std::optional<bool>& reaches : kept_reaches_) reaches.reset();
 }
 
 GradStore::Destination GradStore::destination(const core::Work& work, int flat_param, int micro) {
@@ -192,7 +197,12 @@ GradStore::Destination GradStore::destination(const core::Work& work, int flat_p
   const auto index = static_cast<std::size_t>(flat_param);
   const bool assign = !written_[index];
   written_[index] = true;
-  if (!layout_.plan.reduce_every_micro) return {kept(flat_param).data(), assign};
+  if (!layout_.plan.reduce_every_micro) {
+    float* const whole = kept(flat_param).data();
+    const FlatParam& at = layout_.at(flat_param);
+    if (assign && at.in_gradient_ring) clear_gaps(work, at, whole);
+    return {whole, assign};
+  }
   if (assign) take_slot(work, flat_param);
   float* const whole = slot(flat_param, micro).whole;
   if (assign) clear_gaps(work, layout_.at(flat_param), whole);
@@ -205,7 +215,8 @@ void GradStore::changed(int flat_param) {
 }
 
 double GradStore::squared(const core::Work& work, int flat_param) {
-  FM_CHECK(under_way_.empty(), "sums are read while ", under_way_.size(), " are under way");
+  FM_CHECK(!is_under_way(flat_param), "the sum of flat parameter ", flat_param,
+           " is read while it is under way");
   std::optional<double>& square = squares_[static_cast<std::size_t>(flat_param)];
   if (!square) {
     const std::span<const double> blocks = block_squares(work, flat_param, {});
@@ -216,22 +227,49 @@ double GradStore::squared(const core::Work& work, int flat_param) {
 
 std::span<const double> GradStore::block_squares(const core::Work& work, int flat_param,
                                                  std::span<const core::FlatRange> repeats) {
+  const std::vector<double>& kept = kept_blocks_[static_cast<std::size_t>(flat_param)];
+  if (!kept.empty()) return kept;
   const Elements first = layout_.at(flat_param).owned.first;
   return blocks_.read(work, blocks_.put(work, first, slice(flat_param), repeats));
 }
 
+void GradStore::keep_squares(const core::Work& work, int flat_param, Squares squares,
+                             std::span<const core::FlatRange> repeats) {
+  FM_CHECK(!is_under_way(flat_param), "the sum of flat parameter ", flat_param, " is under way");
+  if (squares == Squares::kBlocks) {
+    const std::span<const double> blocks = block_squares(work, flat_param, repeats);
+    kept_blocks_[static_cast<std::size_t>(flat_param)].assign(blocks.begin(), blocks.end());
+  } else {
+    squared(work, flat_param);
+  }
+}
+
+bool GradStore::is_under_way(int flat_param) const {
+  return std::ranges::find(under_way_, flat_param, &Reduction::flat_param) != under_way_.end();
+}
+
+bool GradStore::reaches(const core::Work& work, int flat_param, float limit) {
+  if (squared(work, flat_param) < double{limit} * limit) return false;
+  kernels::any_reaches(work, slice(flat_param), limit, reaches_.place().data());
+  return reaches_.read(work).front() != 0;
+}
+
+void GradStore::keep_reaches(const core::Work& work, int flat_param, float limit) {
+  kept_reaches_[static_cast<std::size_t>(flat_param)] = reaches(work, flat_param, limit);
+}
+
 bool GradStore::any_reaches(const core::Work& work, float limit) {
   for (int flat_param = 0; flat_param < layout_.trained; ++flat_param) {
-    if (squared(work, flat_param) < double{limit} * limit) continue;
-    kernels::any_reaches(work, slice(flat_param), limit, reaches_.place().data());
-    if (reaches_.read(work).front() != 0) return true;
+    const std::optional<bool>& kept = kept_reaches_[static_cast<std::size_t>(flat_param)];
+    if (kept ? *kept : reaches(work, flat_param, limit)) return true;
   }
   return false;
 }
 
 std::span<float> GradStore::kept(int flat_param) {
   layout_.check_trained(flat_param);
-  return buffers_[static_cast<std::size_t>(flat_param)].floats();
+  const auto count = static_cast<std::size_t>(layout_.at(flat_param).grads.count.count());
+  return buffers_[buffer_of_[static_cast<std::size_t>(flat_param)]].floats().first(count);
 }
 
 std::span<float> GradStore::slice(int flat_param) {
@@ -255,6 +293,10 @@ void GradStore::reduce(const core::Work& work, int flat_param, int micro) {
 }
 
 void GradStore::settle(const core::Work& work) { finish_first(work, std::ssize(under_way_)); }
+
+void GradStore::settle(const core::Work& work, int flat_param) {
+  finish_up_to(work, &Reduction::flat_param, flat_param);
+}
 
 void GradStore::finish_first(const core::Work& work, std::ptrdiff_t count) {
   for (; count > 0; --count) {
@@ -343,7 +385,9 @@ float* GradStore::level(int flat_param, int index) {
   if (index == 0) return kept(flat_param).data();
   FM_CHECK(index <= layout_.counter_levels, "a counter of ", layout_.counter_levels,
            " levels beside the gradient has no level ", index);
-  return counters_[static_cast<std::size_t>(flat_param * layout_.counter_levels + index - 1)].f32();
+  const auto levels = static_cast<std::size_t>(layout_.counter_levels);
+  const std::size_t first = buffer_of_[static_cast<std::size_t>(flat_param)] * levels;
+  return counters_[first + static_cast<std::size_t>(index) - 1].f32();
 }
 
 // The sum of a round, or what its ranks sent; the last round may be short of some.

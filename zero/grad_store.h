@@ -66,8 +66,9 @@ class GradStore {
 
   // Sums over data ranks; micro < 0: the whole step at once.
   void reduce(const core::Work& work, int flat_param, int micro);
-  // All reductions are finished; before anything below.
+  // All reductions are finished, or those of one flat parameter; before anything below.
   void settle(const core::Work& work);
+  void settle(const core::Work& work, int flat_param);
 
   // Sum of squares of this rank's finished slice: fp64 per block of 1,024 elements, added in index
   // order. The slice is read only when the sum was not seen while the slice was summed.
@@ -75,6 +76,12 @@ class GradStore {
   // The squares of its blocks, in order, without those of `repeats`; until the next call.
   std::span<const double> block_squares(const core::Work& work, int flat_param,
                                         std::span<const core::FlatRange> repeats);
+  // Keeps those, or what squared() returns, until the next step: before the finished slice leaves
+  // its place. With `limit` > 0 also what any_reaches() wants to know.
+  enum class Squares : std::uint8_t { kSum, kBlocks };
+  void keep_squares(const core::Work& work, int flat_param, Squares squares,
+                    std::span<const core::FlatRange> repeats);
+  void keep_reaches(const core::Work& work, int flat_param, float limit);
   // Whether an element of this rank's finished slices reaches `limit` > 0 or -limit, or is NaN.
   bool any_reaches(const core::Work& work, float limit);
   // The slice was changed after its reduction.
@@ -125,6 +132,8 @@ class GradStore {
   void carry(const core::Work& work, int flat_param, int leaf, float* arrived);
   void fold(const core::Work& work, int flat_param);
   float* level(int flat_param, int index);
+  bool reaches(const core::Work& work, int flat_param, float limit);
+  bool is_under_way(int flat_param) const;
 
   const Layout& layout_;
   comm::Communicator& dp_;
@@ -139,7 +148,10 @@ class GradStore {
   std::deque<Reduction> under_way_;
   std::vector<bool> written_;
   std::vector<std::optional<double>> squares_;
-  BlockSquares blocks_;  // of one slice
+  std::vector<std::vector<double>> kept_blocks_;  // by flat parameter; empty: not kept
+  std::vector<std::optional<bool>> kept_reaches_;
+  std::vector<std::size_t> buffer_of_;  // by flat parameter
+  BlockSquares blocks_;                 // of one slice
   core::Answers<std::int32_t> reaches_;
 };
 

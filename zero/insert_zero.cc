@@ -1,6 +1,8 @@
 #include "zero/insert_zero.h"
 
 #include <map>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "core/check.h"
@@ -64,6 +66,38 @@ Program with_phase_gathers(const Program& program, const Placement& units) {
   return out;
 }
 
+// Units from their first to their last use in forward, and in backward.
+Program with_unit_gathers(const Program& program, const Placement& units) {
+  using Use = std::pair<int, bool>;  // unit, backward
+  const auto use_of = [&](const Instruction& at) {
+    return Use{units.unit_of(at), at.op != Op::kForward && at.op != Op::kLoss};
+  };
+  std::map<Use, int> left;
+  for (const Instruction& at : program) {
+    if (units.reads_weights(at)) ++left[use_of(at)];
+  }
+  std::set<Use> gathered;
+  Program out;
+  for (const Instruction& at : program) {
+    const bool reads = units.reads_weights(at);
+    if (reads && gathered.insert(use_of(at)).second) {
+      out.push_back({Op::kGather, -1, units.unit_of(at)});
+    }
+    out.push_back(at);
+    if (reads && --left[use_of(at)] == 0) out.push_back({Op::kRelease, -1, units.unit_of(at)});
+  }
+  return out;
+}
+
+Program with_gathers_of(core::Regather regather, const Program& program, const Placement& units) {
+  switch (regather) {
+    case core::Regather::kMicro: return with_gathers(program, units);
+    case core::Regather::kPhase: return with_phase_gathers(program, units);
+    case core::Regather::kUnit: return with_unit_gathers(program, units);
+  }
+  return program;
+}
+
 // After every gradient, or after the last one of a unit.
 Program with_reductions(const Program& program, bool every_micro, const Placement& units) {
   std::map<int, int> left;  // gradients still to be written, by unit
@@ -105,8 +139,7 @@ Program insert_zero(const Program& program, const core::ShardPlan& plan, const P
   const bool trains = !units.evaluates();
   Program body = trains ? with_reductions(program, plan.reduce_every_micro, units) : program;
   if (plan.params == core::Home::kOneSliceEach) {
-    const bool by_phase = plan.regather == core::Regather::kPhase;
-    body = by_phase ? with_phase_gathers(body, units) : with_gathers(body, units);
+    body = with_gathers_of(plan.regather, body, units);
   }
   Program out;
   if (trains && units.has_head(pipe_rank)) out.push_back({Op::kCount, -1, -1});

@@ -6,6 +6,8 @@
 
 #include "comm/host_layout.h"
 #include "core/check.h"
+#include "offload/slice_store.h"
+#include "pipeline/gradient_ring.h"
 
 namespace fm::zero {
 namespace {
@@ -16,6 +18,9 @@ using core::DType;
 using core::Elements;
 using core::Home;
 using pipeline::Op;
+
+// A unit may have two flat parameters, and its gradients come down before either goes up.
+constexpr int kFewestHostPlaces = 2;
 
 SentCopies copies_of(const StateRules& rules, int dp_rank) {
   const int others = rules.dp_size - 1;
@@ -46,7 +51,9 @@ class Builder {
     }
     if (units.tied) add_tied();
     out_.trained = out_.count();
+    leave_device();
     add_frozen();
+    lay_params_to_sleep();
     place_gathered();
     for (FlatParam& flat_param : trained()) place_gradient(flat_param);
     reserve_flat_params();
@@ -85,6 +92,8 @@ class Builder {
   void add_flat_param(FlatParam flat_param, const core::ParamTable& table) {
     cut(flat_param, table);
     flat_param.grads = kept(flat_param, input_.rules.plan.grads);
+    flat_param.in_gradient_ring = input_.rules.gradients_in_ring && !flat_param.tied_end &&
+                                  !pipeline::waits_for_other_end(input_.units, flat_param.unit);
     if (flat_param.alias < 0) flat_param.optimizer = kept(flat_param, input_.rules.plan.optimizer);
     out_.flat_params.push_back(flat_param);
   }
@@ -92,6 +101,54 @@ class Builder {
     cut(flat_param, table);
     out_.flat_params.push_back(flat_param);
     return out_.count() - 1;
+  }
+
+  // The first units keep on the device what `host_share` leaves there, as in DeepSpeed
+  // (runtime/zero/stage3.py, "ratio"). Each flat parameter is in one place as a whole.
+  void leave_device() {
+    if (out_.tiers.moments != core::Tier::kHost) return;
+    Elements all, before;
+    for (const FlatParam& flat_param : out_.flat_params) all += flat_param.optimizer.count;
+    const double stays = (1.0 - out_.host_share) * static_cast<double>(all.count());
+    for (FlatParam& flat_param : out_.flat_params) {
+      before += flat_param.optimizer.count;
+      flat_param.on_host = flat_param.alias < 0 && flat_param.optimizer.count.count() > 0 &&
+                           static_cast<double>(before.count()) > stays;
+    }
+  }
+  bool any_on_host() const { return std::ranges::any_of(out_.flat_params, &FlatParam::on_host); }
+  // Moments and master of one flat parameter, where some lie in the host's memory, which has a copy
+  // of fp32 parameters as a master.
+  void reserve_beside(const FlatParam& flat_param) {
+    const bool has_master = out_.has_master() || flat_param.on_host;
+    for (int each = 0; each <= out_.moments; ++each) {
+      const bool master = each == out_.moments;
+      reserve(master ? Role::kMaster : Role::kMoment, Account::kOptimizer,
+              master && !has_master ? Elements(0) : flat_param.optimizer.count,
+              Reservation::Where::kPrivate);
+      if (!flat_param.on_host) continue;
+      out_.reservations.back().tier = core::Tier::kHost;
+      out_.reservations.back().crosses = master && !out_.has_master();
+    }
+  }
+  void reserve_host_places() {
+    if (!any_on_host()) return;
+    Elements largest;
+    for (const FlatParam& flat_param : trained()) {
+      if (flat_param.on_host) largest = std::max(largest, flat_param.optimizer.count);
+    }
+    const auto add = [&](Role role, core::DType element) {
+      out_.reservations.push_back({.role = role,
+                                   .account = Account::kOptimizer,
+                                   .element = element,
+                                   .count = largest,
+                                   .tier = core::Tier::kHost,
+                                   .crosses = true});
+    };
+    for (int place = 0; place < std::max(out_.awake, kFewestHostPlaces); ++place) {
+      add(Role::kHostGradient, DType::kF32);
+      if (out_.has_master()) add(Role::kHostRounded, out_.element);
+    }
   }
 
   // Behind all flat parameters that are trained.
@@ -109,6 +166,15 @@ class Builder {
         units.has_embedding(pipe_rank_)
             ? out_.at(0).frozen
             : add_frozen_flat_param({.unit = units.head(), .tied_end = true}, *input_.frozen_tied);
+  }
+
+  void lay_params_to_sleep() {
+    Elements until;
+    for (FlatParam& flat_param : out_.flat_params) {
+      until += flat_param.params.count;
+      const bool here = flat_param.params.count.count() > 0;
+      flat_param.sleeps = out_.sleeps(Role::kParams) && here && until > out_.params_in_memory;
+    }
   }
 
   // The matrix is the embedding's, whose flat parameter is the first where it is here.
@@ -144,10 +210,16 @@ class Builder {
     for (const FlatParam& flat_param : trained()) {
       if (!flat_param.tied_end) out_.gather_slot = std::max(out_.gather_slot, gathered(flat_param));
     }
-    if (out_.tied.read < 0) return;
-    out_.tied.gathered = gathered(head_flat_param());
-    const Elements whole = out_.tied.gathered + out_.at(out_.tied.read).map.padded();
-    out_.gather_slot = std::max(out_.gather_slot, whole);
+    if (out_.tied.read >= 0) {
+      out_.tied.gathered = gathered(head_flat_param());
+      const Elements whole = out_.tied.gathered + out_.at(out_.tied.read).map.padded();
+      out_.gather_slot = std::max(out_.gather_slot, whole);
+    }
+    if (out_.sleeps(Role::kParams)) out_.gather_slot = in_pages(out_.gather_slot);
+  }
+  // A disk reads into whole pages.
+  Elements in_pages(Elements count) const {
+    return core::round_up(count, Elements(offload::kPage / core::size_of(out_.element)));
   }
   Elements gathered(const FlatParam& flat_param) const {
     const Elements frozen =
@@ -186,10 +258,10 @@ class Builder {
     const bool once_per_host = input_.rules.plan.params == Home::kOncePerHost;
     for (const FlatParam& flat_param : out_.flat_params) {
       const bool common = once_per_host && flat_param.alias < 0;
-      const Elements there = common ? flat_param.map.padded() : flat_param.params.count;
+      const Elements kept = flat_param.sleeps ? Elements(0) : flat_param.params.count;
+      const Elements there = common ? flat_param.map.padded() : kept;
       out_.reservations.push_back({Role::kParams, Account::kParams, input_.rules.element, there,
-                                   common ? Where::kHost : Where::kPrivate,
-                                   flat_param.params.count});
+                                   common ? Where::kHost : Where::kPrivate, kept});
       if (out_.plan.secondary == 1) continue;
       FM_CHECK(out_.dp_size % out_.plan.secondary == 0, out_.dp_size, " data ranks on hosts of ",
                out_.plan.secondary);
@@ -198,22 +270,78 @@ class Builder {
                                    flat_param.alias < 0 ? part : Elements(0), Where::kPeers});
     }
     for (const FlatParam& flat_param : trained()) {
-      reserve(Role::kGrads, Account::kGrads, flat_param.grads.count, Where::kPeers);
-      for (int level = 0; level < out_.counter_levels; ++level) {
-        reserve(Role::kCounter, Account::kScratch, flat_param.grads.count, Where::kPrivate);
+      if (!flat_param.in_gradient_ring) reserve_gradient(flat_param.grads.count);
+      if (any_on_host()) {
+        reserve_beside(flat_param);
+        continue;
       }
-      for (int moment = 0; moment < input_.rules.moments; ++moment) {
-        reserve(Role::kMoment, Account::kOptimizer, flat_param.optimizer.count, Where::kPrivate);
-      }
-      if (!out_.has_master()) continue;
-      reserve(Role::kMaster, Account::kOptimizer, flat_param.optimizer.count, Where::kPrivate);
+      if (!out_.sleeps(Role::kMoment)) reserve_state(Role::kMoment, flat_param.optimizer.count);
+      if (!out_.sleeps(Role::kMaster)) reserve_state(Role::kMaster, flat_param.optimizer.count);
     }
+    reserve_gradient_ring();
+    reserve_rings();
+    reserve_host_places();
     out_.undoes = out_.undoes && pipe_rank_ + 1 < input_.units.pipe_ranks();
     if (!out_.undoes) return;
     const int values = 1 + out_.moments + (out_.keeps_gradients ? 1 : 0);
     for (const FlatParam& flat_param : trained()) {
       reserve(Role::kBefore, Account::kOptimizer, flat_param.optimizer.count * values,
               Where::kPrivate);
+    }
+  }
+
+  // Of one flat parameter, or of one place in the ring.
+  void reserve_gradient(Elements count) {
+    reserve(Role::kGrads, Account::kGrads, count, Reservation::Where::kPeers);
+    for (int level = 0; level < out_.counter_levels; ++level) {
+      reserve(Role::kCounter, Account::kScratch, count, Reservation::Where::kPrivate);
+    }
+  }
+  void reserve_gradient_ring() {
+    Elements largest;
+    for (const FlatParam& flat_param : trained()) {
+      if (flat_param.in_gradient_ring) largest = std::max(largest, flat_param.grads.count);
+    }
+    for (int place = 0; largest.count() > 0 && place < out_.ring_places(); ++place) {
+      const std::size_t first = out_.reservations.size();
+      reserve_gradient(largest);
+      for (std::size_t at = first; at < out_.reservations.size(); ++at) {
+        out_.reservations[at].in_ring = true;
+      }
+    }
+  }
+  void reserve_state(Role role, Elements count) {
+    const bool master = role == Role::kMaster;
+    for (int each = 0; each < (master ? (out_.has_master() ? 1 : 0) : out_.moments); ++each) {
+      reserve(role, Account::kOptimizer, count, Reservation::Where::kPrivate);
+      out_.reservations.back().in_ring = out_.sleeps(role);
+    }
+  }
+  // Places are alike, because flat parameters take them in turn.
+  void reserve_rings() {
+    Elements largest;
+    for (const FlatParam& flat_param : trained()) {
+      largest = std::max(largest, flat_param.optimizer.count);
+    }
+    for (const Role role : {Role::kMoment, Role::kMaster}) {
+      for (int place = 0; out_.sleeps(role) && place < out_.ring_places(); ++place) {
+        reserve_state(role, largest);
+      }
+    }
+    if (out_.sleeps(Role::kParams)) reserve_param_ring();
+  }
+  void reserve_param_ring() {
+    Elements largest;
+    for (const FlatParam& flat_param : trained()) {
+      if (flat_param.sleeps) largest = std::max(largest, flat_param.params.count);
+    }
+    largest = in_pages(largest);
+    for (int place = 0; place < out_.ring_places(); ++place) {
+      out_.reservations.push_back({.role = Role::kParams,
+                                   .account = Account::kParams,
+                                   .element = out_.element,
+                                   .count = largest,
+                                   .in_ring = true});
     }
   }
 
@@ -279,9 +407,34 @@ Layout make_layout(const LayoutInput& input, int pipe_rank, int dp_rank) {
 Bytes Layout::charged(Account account) const {
   Bytes out;
   for (const Reservation& at : reservations) {
-    if (at.account == account) out += core::bytes_of(at.share, at.element);
+    const bool here = at.tier != core::Tier::kHost;
+    if (here && at.account == account) out += core::bytes_of(at.share, at.element);
   }
   return out;
+}
+
+Bytes Layout::host_bytes() const {
+  Bytes out;
+  for (const Reservation& at : reservations) {
+    if (at.tier == core::Tier::kHost) out += core::bytes_of(at.share, at.element);
+  }
+  return out;
+}
+
+int Layout::gradient_buffer(int flat_param) const {
+  const bool in_ring = at(flat_param).in_gradient_ring;
+  int others = 0;
+  for (int before = 0; before < (in_ring ? trained : flat_param); ++before) {
+    if (!at(before).in_gradient_ring) ++others;
+  }
+  return in_ring ? others + ring_place(flat_param) : others;
+}
+
+core::Tier Layout::tier_of(Role role) const {
+  if (role == Role::kMoment) return tiers.moments;
+  if (role == Role::kMaster) return tiers.masters;
+  if (role == Role::kGrads) return tiers.grads;
+  return role == Role::kParams ? tiers.params : core::Tier::kDevice;
 }
 
 std::vector<int> Layout::read_by(int unit) const {

@@ -3,49 +3,18 @@
 // parameter tables and the rank's place in the mesh alone; `--plan` adds it up.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <vector>
 
-#include "comm/travel.h"
 #include "core/check.h"
 #include "core/ledger.h"
 #include "core/param_table.h"
-#include "core/shard_plan.h"
-#include "optim/optimizer.h"
 #include "pipeline/placement.h"
+#include "zero/state_rules.h"
 
 namespace fm::zero {
-
-// What all ranks have in common.
-struct StateRules {
-  core::ShardPlan plan;
-  core::SumOrder order = core::SumOrder::kFast;
-  core::DType element = core::DType::kF32;  // of parameters; in bf16 their owners keep fp32 masters
-  int moments = 2;                          // fp32 optimizer values per parameter
-  const optim::MatrixRule* matrices = nullptr;  // of the optimizer
-  int dp_size = 1;
-  int micros = 1;
-  // Canonical order, where a round of micro-batches, one of each data rank, is no subtree: their
-  // gradients meet at the owner one by one. How many a step has; 0: a round is summed on its way.
-  int single_slots = 0;
-  // Between hosts; host_of: by data rank, empty: every rank has a host to itself.
-  comm::Travel gradient_travel = comm::Travel::kWhole;
-  comm::Travel weight_travel = comm::Travel::kWhole;
-  std::vector<int> host_of = {};
-  // Whole gradients that wait for their reduction at once, where each micro-batch is reduced; a
-  // reduction is under way while backward writes into the next slot.
-  int gradient_slots = 1;
-  // Where slices sleep. Of what sleeps in kNvme so many flat parameters are awake at once, each in
-  // a place of a ring; with two slots a new value is written beside the old one.
-  core::Tiers tiers = {};
-  int awake = 0;
-  int tier_slots = 1;
-  // Updates may be undone: owners keep what was there before (of the last pipe rank nothing, which
-  // knows the whole norm). `keeps_gradients`: the update writes over them.
-  bool undoes = false;
-  bool keeps_gradients = false;
-};
 
 struct LayoutInput {
   StateRules rules;
@@ -82,8 +51,12 @@ struct SlotPlace {
 struct FlatParam {
   int unit = 0;
   bool tied_end = false;  // the head's end of the tied matrix; counted at the embedding's place
-  int alias = -1;   // flat parameter whose weights and moments serve this one (same pipe rank)
-  int frozen = -1;  // flat parameter of the frozen parameters of the same unit
+  int alias = -1;        // flat parameter whose weights and moments serve this one (same pipe rank)
+  int frozen = -1;       // flat parameter of the frozen parameters of the same unit
+  bool on_host = false;  // its optimizer state lies in the host's memory, beside the device
+  bool in_gradient_ring = false;  // its gradient takes a place in turn (pipeline/gradient_ring.h)
+  // Its parameters sleep, where those of the layout do and it is not among the first.
+  bool sleeps = false;
   int writers = 1;  // units that add to its gradient before it is reduced
   const core::ParamTable* table = nullptr;
   core::ShardMap map = {};
@@ -119,10 +92,12 @@ enum class Role : std::uint8_t {
   kTiedSlot,       // of the flat parameter that waits alone
   kIncoming,       // as many as gradient slots
   kTiedIncoming,
-  kOtherEnd,    // the gradient that the other end of the tied matrix sends
-  kDirections,  // the whole flat parameter's, where the optimizer moves matrices as a whole
-  kMatrixRoom,  // what it computes them in
-  kBefore,      // fp32 parameters, moments and maybe gradients before an update that may be undone
+  kOtherEnd,      // the gradient that the other end of the tied matrix sends
+  kDirections,    // the whole flat parameter's, where the optimizer moves matrices as a whole
+  kMatrixRoom,    // what it computes them in
+  kHostGradient,  // a place of a ring, in the host's memory: a gradient that came down
+  kHostRounded,   // and the new parameters that go up
+  kBefore,  // fp32 parameters, moments and maybe gradients before an update that may be undone
 };
 
 struct Reservation {
@@ -135,6 +110,8 @@ struct Reservation {
   Where where = Where::kPrivate;
   core::Elements share = count;  // that this rank is charged
   core::Tier tier = core::Tier::kDevice;
+  bool crosses = false;  // of the host's: copies between it and the device read or write it
+  bool in_ring = false;  // one place of several, which flat parameters that sleep take in turn
 };
 
 // How often a rank sends: its slice, to so many others; its part of a sum, for so many, each of so
@@ -179,13 +156,26 @@ struct Layout : StateRules {
   // What is added at its owner: rounds, or the gradients of every rank in them.
   int leaves() const { return single_slots > 0 ? single_slots : micros; }
   bool is_frozen(int flat_param) const { return flat_param >= trained; }
-  // Whether the parameters of a flat parameter are the rounded fp32 ones of the optimizer.
-  bool has_master(int flat_param) const { return has_master() && !is_frozen(flat_param); }
+  // Where the buffers of a role sleep; of what sleeps in kNvme, the places in memory, and which one
+  // a flat parameter has while it is awake.
+  core::Tier tier_of(Role role) const;
+  bool sleeps(Role role) const { return tier_of(role) == core::Tier::kNvme; }
+  int ring_places() const { return std::min(awake, trained); }
+  int ring_place(int flat_param) const { return flat_param % awake; }
+  // Which of the buffers of kGrads has its gradient: places of the ring lie behind all others.
+  int gradient_buffer(int flat_param) const;
+  // Whether the parameters of a flat parameter follow from fp32 ones of the optimizer: are them,
+  // rounded, or are a copy of the host's.
+  bool has_master(int flat_param) const {
+    return (has_master() || at(flat_param).on_host) && !is_frozen(flat_param);
+  }
   bool has_master() const { return element != core::DType::kF32; }
   // Whether every rank, and not the owner alone, gets the sum of a gradient.
   bool sums_are_whole() const;
-  // Of every reservation in the account.
+  // Of every reservation in the account where the rank computes, and of all of them in the host's
+  // memory beside its device.
   core::Bytes charged(core::Account account) const;
+  core::Bytes host_bytes() const;
   // The flat parameter that has the parameters of this one.
   int home_of(int flat_param) const {
     return at(flat_param).alias < 0 ? flat_param : at(flat_param).alias;

@@ -1,9 +1,11 @@
 #include "zero/param_store.h"
 
 #include <cstdint>
+#include <utility>
 
 #include "core/check.h"
 #include "kernels/pointwise/moves.h"
+#include "zero/gather_from.h"
 
 namespace fm::zero {
 
@@ -34,10 +36,25 @@ ParamStore::ParamStore(const Layout& layout, const core::RankMemory& memory, com
            layout.plan.secondary, " ranks");
 }
 
+void ParamStore::sleep_in(offload::SliceStore& store) {
+  FM_CHECK(layout_.sleeps(Role::kParams), "no parameters of this layout sleep");
+  store_ = &store;
+  // In fp32 the update goes on from what was there, elsewhere it rounds the masters.
+  RingArray ring{.role = Role::kParams, .places = {}, .reads = !layout_.has_master()};
+  for (std::size_t at = layout_.flat_params.size(); at < buffers_.size(); ++at) {
+    ring.places.push_back(buffers_[at].span());
+  }
+  asleep_.emplace(layout_, SleepPlan(layout_, {Role::kParams}), store, std::vector{ring});
+}
+
 bool ParamStore::shared() const { return layout_.plan.params == Home::kOncePerHost; }
 
 void* ParamStore::buffer(int flat_param) {
-  return buffers_[static_cast<std::size_t>(layout_.home_of(flat_param))].data();
+  const int home = layout_.home_of(flat_param);
+  if (!layout_.at(home).sleeps) return buffers_[static_cast<std::size_t>(home)].data();
+  layout_.check_trained(home);  // others are never awake
+  const int place = layout_.count() + layout_.ring_place(home);
+  return buffers_[static_cast<std::size_t>(place)].data();
 }
 
 void* ParamStore::whole(int flat_param) {
@@ -66,6 +83,11 @@ comm::Pending ParamStore::gather(int flat_param, void* slot) {
   if (kept_[home]) {
     const core::Elements part(map.padded().count() / near_->size());
     return near_->all_gather({secondary_[home].data(), part, layout_.element}, whole);
+  }
+  if (layout_.at(layout_.home_of(flat_param)).sleeps) {
+    FM_CHECK(asleep_, "flat parameter ", flat_param, " sleeps in a store, and none is open");
+    const core::Bytes at = asleep_->newest(Role::kParams, layout_.home_of(flat_param));
+    return gather_from(*store_, at, whole, across_);
   }
   return across_.all_gather({slice(flat_param), map.slice(), layout_.element}, whole);
 }

@@ -1,12 +1,15 @@
 // Where parameters live and how a unit becomes whole.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "comm/communicator.h"
 #include "core/buffer.h"
 #include "core/work.h"
+#include "offload/slice_store.h"
 #include "zero/reserve.h"
+#include "zero/sleeping_state.h"
 
 namespace fm::zero {
 
@@ -16,7 +19,8 @@ struct GatherRanks {
   comm::Communicator* near = nullptr;    // those of this host, where the plan has a second copy
 };
 
-// Numbers are of the layout's element type.
+// Numbers are of the layout's element type. Slices that sleep are read by gather(), and are in
+// a place of a ring while they are updated.
 //
 // Invariant: after a publish (or always, where the plan has none) every rank's view of a flat
 //            parameter is the same; gaps and padding are zero.
@@ -26,6 +30,8 @@ class ParamStore {
  public:
   ParamStore(const Layout& layout, const core::RankMemory& memory, comm::Communicator& dp,
              const GatherRanks& gathers = {});
+  // Where the layout's parameters sleep; before the first of them is asked for.
+  void sleep_in(offload::SliceStore& store);
 
   // The whole flat buffer [padded] when every rank holds or sees it; null otherwise (gather first).
   void* whole(int flat_param);
@@ -35,7 +41,9 @@ class ParamStore {
   void* kept(int flat_param);
 
   // Own slice -> whole flat parameter in `slot` [padded]; from the ranks of this host alone, where
-  // they have kept it. All data ranks gather, keep and change alike.
+  // they have kept it. All data ranks gather, keep and change alike. A slice that sleeps is on its
+  // way into the slot at once, and the ranks exchange their slices when this is waited for: all of
+  // them wait for what they gather in the same order.
   comm::Pending gather(int flat_param, void* slot);
   // Where the plan has a second copy: keeps this rank's part of a slot that was gathered.
   void keep(const core::Work& work, int flat_param, const void* slot);
@@ -44,6 +52,9 @@ class ParamStore {
   // Own updated slice -> every rank's whole buffer. Where parameters lie once per host they are
   // there already, and this waits for the other owners.
   comm::Pending publish(int flat_param);
+
+  // Slices that sleep; null: none does.
+  SleepingState* asleep() { return asleep_ ? &*asleep_ : nullptr; }
 
  private:
   bool shared() const;
@@ -56,6 +67,8 @@ class ParamStore {
   std::vector<core::Buffer> buffers_;
   std::vector<core::Buffer> secondary_;
   std::vector<bool> kept_;  // by home
+  offload::SliceStore* store_ = nullptr;
+  std::optional<SleepingState> asleep_;
 };
 
 }  // namespace fm::zero

@@ -113,7 +113,11 @@ class Walk {
 
   // Below a switch that is off, or that nobody asks, only the switch itself is worth a note.
   static bool says_all(const std::string& path, const JsonTree& value) {
-    if (find_key(path + ".device") != nullptr) return false;
+    if (find_key(path + ".device") != nullptr) {
+      const JsonTree* const device = find_path(value, "device");
+      return device != nullptr && device->kind == JsonKind::kString &&
+             core::lower(device->text) != "none" && !is_auto(*device);
+    }
     const KeyRow* enabled = find_key(path + ".enabled");
     return enabled == nullptr || (enabled->verdict != Verdict::kIgnored && switched_on(value));
   }

@@ -41,20 +41,6 @@ void apply_lora(const JsonView& settings, engine::TrainOptions& options) {
   check_lora(lora, settings.where("lora"));
 }
 
-// On CPUs the states are in host memory already.
-void note_offload(const JsonView& settings, Findings& findings) {
-  for (const std::string block : {"offload_optimizer", "offload_param"}) {
-    const std::string device = "zero_optimization." + block + ".device";
-    const std::string old = block == "offload_param" ? "zero_optimization.cpu_offload_param"
-                                                     : "zero_optimization.cpu_offload";
-    const bool asked = core::lower(settings.text(device, "none")) == "cpu";
-    if (!asked && !settings.flag(old, false)) continue;
-    findings.notes.push_back(core::concat(block,
-                                          " to cpu: on CPUs this state is in host memory already (",
-                                          settings.where(asked ? device : old), ")"));
-  }
-}
-
 void apply_zero(const JsonView& settings, Findings& findings, engine::TrainOptions& options) {
   const JsonTree* block = settings.get("zero_optimization");
   if (block == nullptr) return;
@@ -333,7 +319,7 @@ std::vector<ConfigValue> apply_ds_config(const ConfigText& config, const ConfigF
   // The loss scale follows the stage.
   read([&] { apply_precision(settings, how.precision, findings, options); });
   if (how.precision) findings.origins["precision"] = "--precision";
-  note_offload(settings, findings);
+  read([&] { apply_offload(settings, how.offload, findings, options); });
   read([&] { apply_recompute(settings, findings, options); });
   apply_overlap(settings, options);
   read([&] { apply_tensor_parallel(settings, options); });

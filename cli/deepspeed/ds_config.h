@@ -6,6 +6,7 @@
 
 #include "cli/deepspeed/config_values.h"
 #include "cli/deepspeed/ds_check.h"
+#include "cli/deepspeed/ds_offload.h"
 #include "cli/deepspeed/hjson.h"
 #include "cli/deepspeed/trainer_arguments.h"
 #include "engine/options.h"
@@ -19,6 +20,7 @@ namespace fm::cli {
 struct ConfigFlags {
   PrecisionFlag precision = std::nullopt;
   Unknown unknown = Unknown::kRefused;  // kNoted: --lenient
+  OffloadFlags offload = {};
 };
 std::vector<ConfigValue> apply_ds_config(const ConfigText& config, const ConfigFlags& how,
                                          const TrainerArguments& trainer,

@@ -162,9 +162,10 @@ constexpr std::string_view kOverlap =
     "on unless false, between hosts; ranks of one host share memory and have nothing to overlap";
 constexpr std::string_view kPrefetch =
     "elements gathered ahead between hosts under stage 3; left out: the largest unit";
-constexpr std::string_view kOffload = "offload to NVMe comes later; use \"cpu\" or \"none\"";
-constexpr std::string_view kOnCpu = "on CPUs the state is in host memory already";
-constexpr std::string_view kOffloadOff = "nothing is offloaded";
+constexpr std::string_view kOnCpu = "as device \"cpu\" of the block";
+constexpr std::string_view kFolders = "folders on local drives, separated by commas";
+constexpr std::string_view kPinned = "of host memory beside a device";
+constexpr std::string_view kRoom = "a buffer holds the largest unit's slice";
 constexpr std::string_view kSlices = "every unit is cut into one slice per data rank";
 constexpr std::string_view kFrozen8 =
     "frozen weights stay as they are; zero_quantized_weights makes gathers of all weights smaller";
@@ -248,20 +249,34 @@ constexpr KeyRow kZeroRows[] = {
     {"zero_optimization.leaf_module.classes|names|name_suffixes", kTexts, "", kIgnored, kExplicit,
      ""},
     {"zero_optimization.offload_param", kBlock, "", kHonoured, "a block", ""},
-    {"zero_optimization.offload_param.device", kText, "none|cpu", kRefused, kOffload, kDevice},
-    {"zero_optimization.offload_param.nvme_path", kText, "", kIgnored, kOffloadOff, ""},
-    {"zero_optimization.offload_param.buffer_count|buffer_size|max_in_cpu", kCount, "", kIgnored,
-     kOffloadOff, ""},
-    {"zero_optimization.offload_param.pin_memory", kBool, "", kIgnored, kOffloadOff, ""},
+    {"zero_optimization.offload_param.device", kText, "none", kHonoured,
+     "nvme: with stage 3; cpu: host memory beside a device", kDevice},
+    {"zero_optimization.offload_param.nvme_path", kText, "null", kHonoured, kFolders, ""},
+    {"zero_optimization.offload_param.buffer_count", kCount, "5", kHonoured,
+     "units whose parameters are in memory at once", ""},
+    {"zero_optimization.offload_param.buffer_size", kCount, "100000000", kIgnored, kRoom, ""},
+    {"zero_optimization.offload_param.max_in_cpu", kCount, "1000000000", kHonoured,
+     "elements that stay in memory", ""},
+    {"zero_optimization.offload_param.pin_memory", kBool, "true", kHonoured, kPinned, ""},
     {"zero_optimization.offload_optimizer", kBlock, "", kHonoured, "a block", ""},
-    {"zero_optimization.offload_optimizer.device", kText, "none|cpu", kRefused, kOffload, kDevice},
-    {"zero_optimization.offload_optimizer.nvme_path", kText, "", kIgnored, kOffloadOff, ""},
-    {"zero_optimization.offload_optimizer.buffer_count", kCount, "", kIgnored, kOffloadOff, ""},
-    {"zero_optimization.offload_optimizer.pin_memory|pipeline_read|pipeline_write|fast_init|"
-     "super_offload",
-     kBool, "", kIgnored, kOffloadOff, ""},
-    {"zero_optimization.offload_optimizer.ratio|cpuadam_cores_perc", kShare, "", kIgnored,
-     kOffloadOff, ""},
+    {"zero_optimization.offload_optimizer.device", kText, "none", kHonoured,
+     "nvme: with stages 1 to 3; cpu: host memory beside a device", kDevice},
+    {"zero_optimization.offload_optimizer.nvme_path", kText, "null", kHonoured, kFolders, ""},
+    {"zero_optimization.offload_optimizer.buffer_count", kCount, "4", kHonoured,
+     "units whose state is in memory at once", ""},
+    {"zero_optimization.offload_optimizer.pin_memory", kBool, "true", kHonoured, kPinned, ""},
+    {"zero_optimization.offload_optimizer.pipeline_read", kBool, "true", kHonoured,
+     "on unless false: units are read ahead of their update", ""},
+    {"zero_optimization.offload_optimizer.pipeline_write", kBool, "true", kHonoured,
+     "on unless false: units are written behind their update", ""},
+    {"zero_optimization.offload_optimizer.fast_init", kBool, "false", kIgnored,
+     "the first state goes to its tier unit by unit in any case", ""},
+    {"zero_optimization.offload_optimizer.super_offload", kBool, "false", kIgnored,
+     "a unit is updated on the CPU as soon as the result cannot be undone, without a switch", ""},
+    {"zero_optimization.offload_optimizer.ratio", kShare, "1", kHonoured,
+     "of the state that leaves the device", ""},
+    {"zero_optimization.offload_optimizer.cpuadam_cores_perc", kShare, "0.8", kIgnored,
+     "--threads says how many threads a rank has", ""},
     {"zero_optimization.zenflow", kBlock, "", kRefused, kAsync, ""},
     {"zero_optimization.zenflow.topk_ratio|select_strategy|select_interval|update_interval|"
      "overlap_step|offload|auto_ratio|full_warm_up_rounds|pt_reserved_cores_perc|"
@@ -346,7 +361,8 @@ constexpr KeyRow kOptimizerRows[] = {
 constexpr std::string_view kWhole = "recomputation keeps one input per block, whole, in memory";
 constexpr std::string_view kTensors = "tensor-parallel ranks, as --model_parallel_size";
 constexpr std::string_view kNoTensors = "the family says what is cut, by heads and columns";
-constexpr std::string_view kNvme = "nothing is written to NVMe during a step";
+constexpr std::string_view kDiskThreads = "threads per drive where io_uring is not allowed";
+constexpr std::string_view kOneQueue = "requests go into one queue, which is kept full";
 constexpr std::string_view kOurSaves =
     "checkpoints are written crash-safe, by name and shape, every rank its own slices";
 constexpr std::string_view kService = "checkpoints are written to output_dir by fmengine itself";
@@ -380,10 +396,15 @@ constexpr KeyRow kRuntime[] = {
      ""},
     {"activation_checkpointing.profile", kBool, "false", kIgnored,
      "metrics.jsonl always holds phases", ""},
-    {"aio", kOpen, "", kIgnored, kNvme, ""},
-    {"aio.block_size|queue_depth|intra_op_parallelism|thread_count|single_submit|"
-     "overlap_events|use_gds",
-     kAny, "", kIgnored, kNvme, ""},
+    {"aio", kOpen, "", kHonoured, "a block", ""},
+    {"aio.block_size", kInt, "1048576", kHonoured, "bytes of a request to the disk", ""},
+    {"aio.queue_depth", kInt, "8", kHonoured, "requests under way at once, per drive", ""},
+    {"aio.intra_op_parallelism", kInt, "1", kHonoured, kDiskThreads, ""},
+    {"aio.thread_count", kInt, "null", kHonoured, kDiskThreads, ""},
+    {"aio.single_submit", kBool, "false", kIgnored, kOneQueue, ""},
+    {"aio.overlap_events", kBool, "true", kIgnored, kOneQueue, ""},
+    {"aio.use_gds", kBool, "false", kRefused,
+     "a GPU's memory reaches the disk through the host's; remove it", ""},
     {"pipeline", kOpen, "", kHonoured, "a block", ""},
     {"pipeline.stages", kAny, "auto", kIgnored, kUnused, ""},
     {"pipeline.partition", kText, "best", kHonoured, "as --partition_method", ""},

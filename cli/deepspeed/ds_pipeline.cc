@@ -16,6 +16,7 @@ constexpr std::string_view kCsv = ".csv";
 void choose_schedule(const std::string& words, const std::string& where,
                      engine::TrainOptions& options) {
   options.own_schedule.reset();
+  options.schedule_chosen = true;
   options.auto_schedule = core::lower(words) == "auto";
   if (options.auto_schedule) return;
   if (words.ends_with(kCsv)) {

@@ -255,6 +255,22 @@ void note_compatible(const FlagValues& flags, engine::TrainOptions& options) {
   }
 }
 
+// Absent: not given.
+std::optional<core::Tier> tier_of(const FlagValues& flags, const char* name) {
+  return flags.choice<std::optional<core::Tier>>(name, {{"", std::nullopt},
+                                                        {"none", core::Tier::kDevice},
+                                                        {"cpu", core::Tier::kHost},
+                                                        {"nvme", core::Tier::kNvme}});
+}
+
+OffloadFlags read_offload(const FlagValues& flags) {
+  FM_USER_CHECK(!flags.given("nvme_path") || !flags.text("nvme_path").empty(),
+                "--nvme_path must name a folder; give one, or leave it out");
+  return {.optimizer = tier_of(flags, "offload_optimizer"),
+          .params = tier_of(flags, "offload_param"),
+          .nvme_path = flags.text("nvme_path")};
+}
+
 void read_config(const FlagValues& flags, Command& command) {
   engine::TrainOptions& options = command.options;
   const PrecisionFlag precision = dtype_named(flags.text("precision"));
@@ -266,7 +282,7 @@ void read_config(const FlagValues& flags, Command& command) {
   if (config.empty()) options.notes.emplace_back("no --deepspeed_config: ZeRO 0");
   command.config = apply_ds_config(
       config.empty() ? ConfigText{"{}", "no configuration"} : load_config_text(config),
-      {precision, flags.flag("lenient") ? Unknown::kNoted : Unknown::kRefused},
+      {precision, flags.flag("lenient") ? Unknown::kNoted : Unknown::kRefused, read_offload(flags)},
       read_trainer_arguments(flags), options);
   options.recompute = options.recompute || flags.flag("gradient_checkpointing");
 }
@@ -294,6 +310,26 @@ core::Bytes read_bytes(const FlagValues& flags, const std::string& name) {
   const auto power = unit.empty() ? 0 : 1 + std::string_view("kmgt").find(unit[0]);
   const double factor = std::pow(binary ? 1024.0 : 1000.0, static_cast<double>(power));
   return core::Bytes(static_cast<std::int64_t>(value * factor));
+}
+
+// "6.5,4" GB/s.
+engine::DriveRate read_drive_rate(const FlagValues& flags) {
+  const std::vector<std::string> words = core::split(flags.text("nvme_rate"), ',');
+  const double read = core::number_of(words.front()).value_or(0.0);
+  const double write = core::number_of(words.back()).value_or(0.0);
+  FM_USER_CHECK(words.size() == 2 && read > 0.0 && write > 0.0,
+                "--nvme_rate must be two numbers above 0, GB/s of reads and of writes, as 6.5,4; ",
+                "correct it (", flags.text("nvme_rate"), ")");
+  return {read * 1e9, write * 1e9};
+}
+
+void read_drives(const FlagValues& flags, Command& command) {
+  const bool rate = flags.given("nvme_rate");
+  const bool endurance = flags.given("nvme_endurance");
+  FM_USER_CHECK((!rate && !endurance) || command.action == Action::kPlan,
+                "--nvme_rate and --nvme_endurance belong to --plan; add --plan or remove them");
+  if (rate) command.nvme_rate = read_drive_rate(flags);
+  if (endurance) command.nvme_endurance = flags.number("nvme_endurance", 1e-6) * 1e12;
 }
 
 void read_launch(const FlagValues& flags, Command& command) {
@@ -345,6 +381,7 @@ Command read_command(const FlagValues& flags, std::optional<std::int64_t> steps_
                 "--device_memory and --device_card belong to --plan; add --plan or remove them");
   if (flags.given("device_memory")) command.device_memory = read_bytes(flags, "device_memory");
   command.device_card = flags.text("device_card");
+  read_drives(flags, command);
   for (const FlagRow& flag : train_flags()) {
     if (flag.read != nullptr) flag.read(flags, flag.name, command.options);
   }

@@ -151,6 +151,10 @@ constexpr FlagRow kRows[] = {
      "save a checkpoint every N steps, below 1 a share of all; 0: at the end only"},
     {"save_strategy", kText, "steps", kLength,
      "steps, epoch, or no: neither checkpoints nor an export, but on SIGTERM, SIGINT, SIGUSR1"},
+    {"save_async", kBool, "true", kLength,
+     "write checkpoints from a copy of the state, where memory has room for it, while the next "
+     "steps run; false: steps wait",
+     into<&O::save_async>},
     {"log_steps", kInt, "1", kLength, "print a line every N steps; metrics.jsonl has all",
      into<&O::log_steps, 1>},
     {"log_phases", kBool, "false", kLength,
@@ -188,6 +192,14 @@ constexpr FlagRow kRows[] = {
      "pipe ranks do not wait for the gradient norm at a step's end; a wrong update is undone"},
     {"partition_method", kText, "cost", kLayout,
      "cut of the model: cost, uniform, parameters, type:REGEX, or layers per chunk as 3,2"},
+    {"offload_optimizer", kText, "", kLayout,
+     "where moments and masters sleep between updates: none, cpu (host memory beside a device), "
+     "nvme; also a block of the JSON"},
+    {"offload_param", kText, "", kLayout,
+     "where ZeRO 3 keeps slices of parameters: none, cpu, nvme; also a block of the JSON"},
+    {"nvme_path", kText, "", kLayout,
+     "folders of --offload_optimizer nvme and --offload_param nvme, one per drive, separated by "
+     "commas"},
     {"no_decay", kText, "", kLayout,
      "kinds without weight decay, e.g. norm,bias,embedding; none: all decay, as with an optimizer "
      "of the JSON; else those of the Trainer, norm,bias"},
@@ -283,6 +295,11 @@ constexpr FlagRow kRows[] = {
      "--device_card"},
     {"device_card", kText, "", kLook,
      "for --plan --device cuda: a name such as H100, to say how long a run takes"},
+    {"nvme_rate", kText, "", kLook,
+     "for --plan: GB/s that the drives of a host read and write together, as 6.5,4; else they are "
+     "measured where the folders can be written to"},
+    {"nvme_endurance", kText, "", kLook,
+     "for --plan: TB that the drives of a host may be written in their life (TBW)"},
     {"ranks_per_host", kInt, "8", kLook, "for --plan: ranks that share one host's memory",
      into<&O::ranks_per_host, 1>},
     {"plan_times", kText, "", kLook,

@@ -33,6 +33,13 @@ constexpr ForeignKey kKeys[] = {
     {"recompute_num_layers", "",
      "set pipeline.activation_checkpoint_interval in --deepspeed_config FILE"},
     {"use_distributed_optimizer zero_stage", "", kZero},
+    {"offload_optimizer_device optimizer_cpu_offload cpu_offload", "",
+     "use --offload_optimizer cpu, or nvme"},
+    {"offload_param_device fsdp_offload_params enable_cpu_offload", "",
+     "use --offload_param cpu, or nvme"},
+    {"offload_optimizer_nvme_path offload_param_nvme_path", "", "use --nvme_path"},
+    {"optimizer_offload_fraction", "",
+     "set zero_optimization.offload_optimizer.ratio in --deepspeed_config FILE"},
 };
 
 }  // namespace

@@ -28,10 +28,12 @@ TrainOptions with_schedule(const TrainOptions& options, const model::Model& mode
                            const std::function<bool(const RunPlan&)>& fits) {
   TrainOptions tried = options;
   tried.auto_schedule = false;
+  tried.schedule_chosen = tried.schedule_chosen || options.auto_schedule;
   if (!options.auto_schedule) return tried;
   std::optional<Candidate> best;
   std::string refusal;
   for (const pipeline::ScheduleRow& row : pipeline::all_schedules()) {
+    if (row.units == pipeline::UnitOrder::kUnitMajor) continue;  // for weights that travel
     tried.schedule = &row;
     try {
       const RunPlan plan = make_run_plan(tried, model, world);

@@ -6,6 +6,9 @@
 #include <set>
 
 #include "core/check.h"
+#include "engine/plan/default_schedule.h"
+#include "engine/plan/save_room.h"
+#include "engine/plan/tiers_of_run.h"
 
 namespace fm::engine {
 namespace {
@@ -49,6 +52,9 @@ int first_rank_of(const core::Mesh& mesh, int pipe_rank) {
 zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& model,
                                const RunShape& run, const pipeline::ProgramRules& rules) {
   const optim::OptimizerRow& rule = *options.optimizer.rule;
+  RunTiers sleep = tiers_of_run(options, run.params_sleep);
+  if (rules.gradients.rests) sleep.tiers.grads = core::Tier::kNvme;
+  if (rules.gradients.updates_early) sleep.slots = 2;
   std::vector<const core::ParamTable*> tables, frozen;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
     tables.push_back(&model.table(unit));
@@ -65,6 +71,12 @@ zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& 
                     .gradient_travel = run.between.gradients,
                     .weight_travel = run.between.weights,
                     .gradient_slots = run.overlap && run.sharding.reduce_every_micro ? 2 : 1,
+                    .tiers = sleep.tiers,
+                    .awake = sleep.awake,
+                    .gradients_in_ring = rules.gradients.places > 0,
+                    .tier_slots = sleep.slots,
+                    .params_in_memory = core::Elements(options.offload.params_in_host),
+                    .host_share = options.offload.ratio,
                     .undoes = rules.validates,
                     .keeps_gradients = rule.by_matrix != nullptr || rule.by_tensor != nullptr},
           .units = rules.units,
@@ -109,6 +121,8 @@ MemoryForecast RunPlan::memory(int pipe_rank) const {
   out.activations = core::bytes_of(hidden, layout.element) * sizes.peaks.hidden +
                     sizes.kept * sizes.peaks.kept + sizes.parked * sizes.peaks.parked;
   out.tables = core::bytes_of(rope, core::DType::kF32);
+  out.host = layout.host_bytes();
+  if (copies_saves) (saves_apart ? out.host : out.saves) += copy_for_save(layout);
   return out;
 }
 
@@ -145,15 +159,22 @@ double RunPlan::flops_per_step() const {
   return all * forwards_per_step();
 }
 
-RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
+RunPlan make_run_plan(const TrainOptions& asked, const model::Model& model,
                       const WorldShape& world) {
-  FM_CHECK(!options.auto_schedule, "the schedule is chosen before its plan is made");
+  FM_CHECK(!asked.auto_schedule, "the schedule is chosen before its plan is made");
+  const TrainOptions options = with_default_schedule(asked, model, make_mesh(asked, world.ranks));
   const RunShape run = shape_run(options, model, world);
   PlacedUnits placed = place_units(options, model, run);
   RunSchedule schedule = schedule_run(options, model, run, placed);
   RunPrograms programs = build_programs(options, model, run, placed.units, schedule);
   zero::LayoutInput state = layout_input(options, model, run, programs.rules);
-  return {run, std::move(placed.needs), std::move(schedule), std::move(programs), std::move(state)};
+  return {run,
+          std::move(placed.needs),
+          std::move(schedule),
+          std::move(programs),
+          std::move(state),
+          copies_saves(options),
+          options.device.kind == DeviceKind::kCuda};
 }
 
 }  // namespace fm::engine

@@ -3,7 +3,11 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "engine/plan/gradients_at_rest.h"
+#include "engine/plan/host_tier.h"
+#include "engine/plan/tiers_of_run.h"
 #include "offload/insert_offload.h"
+#include "pipeline/gradient_ring.h"
 #include "pipeline/passes.h"
 #include "pipeline/post_validation.h"
 #include "pipeline/schedules/schedules.h"
@@ -16,10 +20,11 @@ namespace {
 using pipeline::Program;
 
 std::vector<Program> expanded(const std::vector<Program>& scheduled,
-                              const pipeline::Placement& units) {
+                              const pipeline::Placement& units, pipeline::UnitOrder order) {
   std::vector<Program> programs;
   for (std::size_t rank = 0; rank < scheduled.size(); ++rank) {
-    programs.push_back(pipeline::expand_units(scheduled[rank], units, static_cast<int>(rank)));
+    programs.push_back(
+        pipeline::expand_units(scheduled[rank], units, static_cast<int>(rank), order));
   }
   return programs;
 }
@@ -47,14 +52,19 @@ bool writes_tied_in_turn(const Program& program) {
   return true;
 }
 
-// How far ahead of their use weights are gathered; a window of 0: not at all.
+// How far ahead of their use weights are gathered (a window of 0: not at all), and what sleeps is
+// fetched.
 struct Prefetch {
   std::vector<core::Elements> of_unit;
   core::Elements window;
+  offload::Reads state;
 };
 
-Prefetch prefetch_of(const TrainOptions& options, const model::Model& model, bool overlap) {
+Prefetch prefetch_of(const TrainOptions& options, const model::Model& model, const RunShape& run) {
   Prefetch out;
+  // What comes down to a host is a gradient, whose norm must be known.
+  const bool ahead = options.offload.reads_ahead && !state_on_host(options);
+  out.state = ahead ? offload::Reads::kAhead : offload::Reads::kInPlace;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
     const core::ParamTable* const frozen = model.frozen_table(unit);
     out.of_unit.push_back(model.table(unit).elements() +
@@ -64,9 +74,13 @@ Prefetch prefetch_of(const TrainOptions& options, const model::Model& model, boo
        {model.head->tied_params(), model.head->frozen_tied_params()}) {
     if (tied != nullptr) out.of_unit.back() += tied->elements();
   }
-  if (!overlap) return out;
+  if (!run.overlap && !run.params_sleep) return out;
   const core::Elements largest = std::ranges::max(out.of_unit);
   out.window = core::Elements(options.prefetch_elements.value_or(largest.count()));
+  if (!run.params_sleep) return out;
+  // A disk is read while the unit before computes, unless one buffer must do.
+  out.window = std::max(out.window, largest);
+  if (options.offload.param_buffers == 1) out.window = core::Elements(0);
   return out;
 }
 
@@ -83,11 +97,11 @@ void check_programs(const std::vector<Program>& programs, const pipeline::Progra
   FM_CHECK(!refusal, "the program built for this run is refused: ", why);
 }
 
-// Messages, recomputation, ZeRO, prefetch and offload, in this order; then the proof.
-std::vector<Program> finished_programs(std::vector<Program> programs,
-                                       const pipeline::ProgramRules& rules,
-                                       const pipeline::InstructionTime& times,
-                                       const Prefetch& prefetch, const std::string& own) {
+// Messages, recomputation, ZeRO and prefetch, in this order.
+std::vector<Program> zero_programs(std::vector<Program> programs,
+                                   const pipeline::ProgramRules& rules,
+                                   const pipeline::InstructionTime& times,
+                                   const Prefetch& prefetch) {
   if (rules.validates) programs = pipeline::insert_validation(programs, rules.units);
   programs = pipeline::insert_p2p(programs, rules.units, times);
   for (int rank = 0; rank < rules.units.pipe_ranks(); ++rank) {
@@ -95,7 +109,17 @@ std::vector<Program> finished_programs(std::vector<Program> programs,
     if (rules.recompute) program = pipeline::insert_recompute(program, rules.units);
     program = zero::insert_zero(program, rules.plan, rules.units, rank);
     program = zero::insert_prefetch(program, rules.units, prefetch.of_unit, prefetch.window);
-    program = offload::insert_offload(program, core::Tier::kDevice);
+  }
+  return programs;
+}
+
+// What sleeps; then the proof.
+std::vector<Program> finished_programs(std::vector<Program> programs,
+                                       const pipeline::ProgramRules& rules, offload::Reads reads,
+                                       const std::string& own) {
+  for (Program& program : programs) {
+    program = pipeline::insert_rest(program, rules.gradients, rules.units);
+    program = offload::insert_offload(program, rules, reads);
   }
   check_programs(programs, rules, own);
   return programs;
@@ -111,7 +135,8 @@ pipeline::ProgramRules training_rules(const TrainOptions& options, const RunShap
           .micros = run.micros(),
           .plan = run.sharding,
           .recompute = options.recompute,
-          .validates = options.post_validation && run.mesh.pipe > 1};
+          .validates = options.post_validation && run.mesh.pipe > 1,
+          .awake = tiers_of_run(options, run.params_sleep).awake};
 }
 
 pipeline::ProgramRules evaluation_rules(const pipeline::ProgramRules& training) {
@@ -124,11 +149,13 @@ RunPrograms build_programs(const TrainOptions& options, const model::Model& mode
                            const RunShape& run, const pipeline::Placement& placed,
                            const RunSchedule& schedule) {
   const std::string own = options.own_schedule ? options.own_schedule->name : "";
-  const Prefetch prefetch = prefetch_of(options, model, run.overlap);
-  std::vector<Program> units = expanded(schedule.scheduled, placed);
+  const Prefetch prefetch = prefetch_of(options, model, run);
+  const pipeline::UnitOrder order = unit_order_of(options);
+  std::vector<Program> units = expanded(schedule.scheduled, placed, order);
   pipeline::ProgramRules rules = training_rules(options, run, placed, units.front());
-  std::vector<Program> train =
-      finished_programs(std::move(units), rules, schedule.times, prefetch, own);
+  std::vector<Program> train = zero_programs(std::move(units), rules, schedule.times, prefetch);
+  rules.gradients = gradient_ring_of(options, run, rules, train);
+  train = finished_programs(std::move(train), rules, prefetch.state, own);
   std::vector<Program> ahead;
   if (rules.validates) {
     ahead = pipeline::with_norm_in_parts(train);
@@ -136,8 +163,9 @@ RunPrograms build_programs(const TrainOptions& options, const model::Model& mode
   }
   const pipeline::ProgramRules evaluating = evaluation_rules(rules);
   std::vector<Program> eval =
-      finished_programs(expanded(evaluation_of(schedule.pipe), evaluating.units), evaluating,
-                        schedule.times, prefetch, own);
+      zero_programs(expanded(evaluation_of(schedule.pipe), evaluating.units, order), evaluating,
+                    schedule.times, prefetch);
+  eval = finished_programs(std::move(eval), evaluating, prefetch.state, own);
   return {std::move(rules), std::move(train), std::move(eval), std::move(ahead)};
 }
 

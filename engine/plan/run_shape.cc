@@ -5,10 +5,10 @@
 
 #include "core/check.h"
 #include "engine/plan/sequence_layout.h"
+#include "engine/plan/sleeping_params.h"
 #include "kernels/threads.h"
 
 namespace fm::engine {
-namespace {
 
 core::Mesh make_mesh(const TrainOptions& options, int world_size) {
   const int fixed =
@@ -31,6 +31,8 @@ core::Mesh make_mesh(const TrainOptions& options, int world_size) {
           .model = options.model_parallel_size,
           .sequence = options.sequence_parallel_size};
 }
+
+namespace {
 
 // Rules that move a whole matrix need all of it.
 void check_rule(const TrainOptions& options) {
@@ -83,6 +85,10 @@ std::vector<int> planned_hosts(const TrainOptions& options, int ranks) {
   return host_of;
 }
 
+pipeline::UnitOrder unit_order_of(const TrainOptions& options) {
+  return options.own_schedule ? pipeline::UnitOrder::kMicroMajor : options.schedule->units;
+}
+
 RunShape shape_run(const TrainOptions& options, const model::Model& model,
                    const WorldShape& world) {
   const core::Mesh mesh = make_mesh(options, world.ranks);
@@ -93,10 +99,17 @@ RunShape shape_run(const TrainOptions& options, const model::Model& model,
   const core::SequenceSplit split = sequence_split_of(options, model);
   check_length(model.unit_count(), batch.accumulation);
   const bool alone = mesh.shards() == 1;  // then there is nobody to share with
-  const core::ParamSharing sharing = alone ? core::ParamSharing::kPrivate : world.sharing;
+  // What sleeps is one slice of each rank, and becomes whole in slots.
+  const bool sleeping = params_sleep(options, model, mesh);
+  const core::ParamSharing sharing =
+      alone || sleeping ? core::ParamSharing::kPrivate : world.sharing;
   core::ShardPlan sharding =
       core::plan_of(options.zero_stage, options.sum_order, sharing, options.reductions);
   sharding.regather = options.regather;
+  const bool by_unit = unit_order_of(options) == pipeline::UnitOrder::kUnitMajor;
+  if (by_unit && options.regather == core::Regather::kMicro) {
+    sharding.regather = core::Regather::kUnit;
+  }
   BetweenHosts between = between_hosts(options, mesh, world);
   if (sharding.params == core::Home::kOneSliceEach) sharding.secondary = between.secondary;
   return {.mesh = mesh,
@@ -105,6 +118,7 @@ RunShape shape_run(const TrainOptions& options, const model::Model& model,
           .sharding = sharding,
           .overlap = options.overlap && !alone && world.sharing == core::ParamSharing::kPrivate,
           .threads = world.threads,
+          .params_sleep = sleeping,
           .between = std::move(between)};
 }
 

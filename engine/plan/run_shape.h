@@ -26,20 +26,27 @@ struct WorldShape {
 // `threads`: those of this process.
 WorldShape shape_of(const TrainOptions& options, const comm::Communicator& world);
 
+// Throws UserError for numbers of ranks that do not fit together.
+core::Mesh make_mesh(const TrainOptions& options, int world_size);
+
 // By rank, as --ranks_per_host says; empty where ranks share no memory of a host.
 std::vector<int> planned_hosts(const TrainOptions& options, int ranks);
 
 struct RunShape {
   core::Mesh mesh;
   ResolvedBatch batch;
-  core::BatchShape shape;    // of one micro-batch on a rank
-  core::ShardPlan sharding;  // ZeRO
-  bool overlap = false;      // of messages between hosts with what units compute
-  int threads = 1;           // of a rank: of its core::Work, for which scratch is made
+  core::BatchShape shape;     // of one micro-batch on a rank
+  core::ShardPlan sharding;   // ZeRO
+  bool overlap = false;       // of messages between hosts with what units compute
+  int threads = 1;            // of a rank: of its core::Work, for which scratch is made
+  bool params_sleep = false;  // on disks, but for the first ones of a rank
   BetweenHosts between = {};
 
   int micros() const { return static_cast<int>(batch.accumulation); }
 };
+
+// How the run's schedule goes through the units of a chunk.
+pipeline::UnitOrder unit_order_of(const TrainOptions& options);
 
 // Throws UserError for sizes that do not fit together.
 RunShape shape_run(const TrainOptions& options, const model::Model& model, const WorldShape& world);

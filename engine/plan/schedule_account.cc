@@ -92,7 +92,10 @@ ScheduleStudy study_schedule(const TrainOptions& options, int micros) {
   std::string refusal;
   TrainOptions tried = options;
   for (const pipeline::ScheduleRow& row : pipeline::all_schedules()) {
-    if (options.auto_schedule) tried.schedule = &row;
+    if (options.auto_schedule) {
+      if (row.units == pipeline::UnitOrder::kUnitMajor) continue;  // as with_schedule does
+      tried.schedule = &row;
+    }
     try {
       ScheduleStudy study = study_of(tried, micros);
       const bool better = !best || study.account.makespan < best->account.makespan * (1.0 - 1e-9);

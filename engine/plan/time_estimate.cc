@@ -71,8 +71,7 @@ std::optional<StepRate> rate_of_cards(std::string_view card, core::DType element
                    rounded(100 * kShareOfCards), " % are expected")};
 }
 
-std::string estimate_text(double flops_of_step, std::int64_t steps, const StepRate& rate) {
-  const double seconds = rate.seconds(flops_of_step);
+std::string estimate_text(double seconds, std::int64_t steps, const StepRate& rate) {
   return core::concat("about ", core::human_duration(seconds), " per step, ",
                       core::human_duration(seconds * static_cast<double>(steps)), " for ", steps,
                       " steps (", rate.text, ")");

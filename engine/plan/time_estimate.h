@@ -25,6 +25,6 @@ StepRate rate_of_cores(core::DType element, int cores);
 std::optional<StepRate> rate_of_cards(std::string_view card, core::DType element, int cards);
 
 // "about 0.42s per step, 42s for 100 steps (2 cores of 85 GFLOP/s)"
-std::string estimate_text(double flops_of_step, std::int64_t steps, const StepRate& rate);
+std::string estimate_text(double seconds, std::int64_t steps, const StepRate& rate);
 
 }  // namespace fm::engine

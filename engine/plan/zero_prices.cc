@@ -33,9 +33,10 @@ std::vector<ZeroPrice> zero_prices(const TrainOptions& options, const model::Mod
       TrainOptions other = options;
       other.reductions = reductions;
       other.regather = regather;
-      ZeroPrice price = price_of(make_run_plan(other, model, world));
+      const RunPlan made = make_run_plan(other, model, world);
+      ZeroPrice price = price_of(made);
       price.reductions = reductions;
-      price.regather = regather;
+      price.regather = made.rules.plan.regather;
       price.chosen = reductions == options.reductions && (!gathers || regather == options.regather);
       prices.push_back(price);
     }
@@ -46,8 +47,10 @@ std::vector<ZeroPrice> zero_prices(const TrainOptions& options, const model::Mod
 std::string text_of(const ZeroPrice& price, int zero_stage) {
   const bool once = price.reductions == core::Reductions::kOncePerStep;
   const bool by_phase = price.regather == core::Regather::kPhase;
+  const bool by_unit = price.regather == core::Regather::kUnit;
   const char* const gathers = zero_stage < 3 ? ""
                               : by_phase     ? ", weights gathered once per phase"
+                              : by_unit      ? ", weights gathered once per layer and phase"
                                              : ", weights gathered for every micro-batch";
   return core::concat("gradients reduced ", once ? "once per step" : "after every micro-batch",
                       gathers, ": ", core::human(price.sent), " sent per rank and step, ",

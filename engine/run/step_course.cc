@@ -66,6 +66,7 @@ StepLine line_of(const TimedStep& step, const TrainOptions& options, const RunPl
   line.phases = step.phases;
   line.mem_peak = step.mem_peak;
   line.minor_faults = step.minor_faults;
+  line.moved = step.moved;
   if (step.request.speculative) line.redone = result.redone;
   line.flops = plan.flops_per_step();
   line.skipped = result.skipped;
@@ -85,9 +86,10 @@ std::string untrained_text(const data::SampleSource& rows, const ProgressState& 
                       "counts (", names, samples > kNamed ? "; ..." : "", ")");
 }
 
-StepRequest SpeculativeSteps::next_request(const ProgressState& progress) const {
+StepRequest SpeculativeSteps::next_request(const ProgressState& progress, bool saving) const {
+  constexpr std::int64_t kSaveRhythm = 4;
   StepRequest request = request_of(options_, progress);
-  request.speculative = may_speculate(request.step);
+  request.speculative = may_speculate(request.step) && !(saving && request.step % kSaveRhythm == 0);
   request.stop_requested = [from = signals_] { return from != nullptr && from->waits(); };
   return request;
 }

@@ -13,6 +13,7 @@
 #include "core/text.h"
 #include "engine/plan/memory_fit.h"
 #include "engine/plan/run_model.h"
+#include "engine/run/drive_checks.h"
 #include "engine/run/run_box.h"
 #include "engine/run/run_data.h"
 #include "engine/run/run_saves.h"
@@ -34,6 +35,7 @@
 #include "engine/step/evaluation.h"
 #include "engine/step/step_runtime.h"
 #include "engine/step/tensors.h"
+#include "engine/step/tier_moves.h"
 #include "kernels/gemm/contended.h"
 #include "kernels/gemm/gemm.h"
 #include "machine/limits.h"
@@ -72,6 +74,7 @@ class Trainer {
                         asked_to_end(context.signals))),
         epochs_{rows_.training->samples_per_epoch(), plan_.batch.train_batch,
                 steps_of_epoch(rows_.training->samples_per_epoch(), plan_.batch)},
+        drive_notes_(check_drives(options, plan_, world)),
         state_(options, plan_, opened.model, world, ledger_, context.computes),
         stream_(*rows_.training, stream_layout(state_, options)),
         runtime_(state_, clock_, context.box),
@@ -110,6 +113,8 @@ class Trainer {
     log_.begin_after(progress_.step);
     KnownRun introduced = known();
     if (state_.world.rank() == 0) introduced.data.notes = rows_.training->notes();
+    introduced.data.notes.insert(introduced.data.notes.end(), drive_notes_.begin(),
+                                 drive_notes_.end());
     log_.introduce(introduced, context_, progress_.step);
     log_.say(resumes ? resumption() : fresh_start());
     if (!options_.dry_run) say_grace();
@@ -173,7 +178,8 @@ class Trainer {
                          options_.left_open.chosen.empty() ? "" : "; ", options_.left_open.chosen),
                      .training = rows_.training->fingerprint(),
                      .evaluation = evaluation_ ? evaluation_->fingerprint() : ""},
-            .frozen_weights = frozen_weights_};
+            .frozen_weights = frozen_weights_,
+            .stores = stores_text(state_)};
   }
 
   // Whether there was a checkpoint to go on from.
@@ -240,6 +246,7 @@ class Trainer {
     const auto start = std::chrono::steady_clock::now();
     const rusage before = usage_so_far();
     const std::int64_t waited_before = waited_ns();
+    const auto moved_before = moved_so_far(state_);
     clock_.reset();
     enter(core::RunPhase::kStep, next_step());
     core::fault({"step.pre", state_.world.rank(), next_step()});
@@ -251,6 +258,7 @@ class Trainer {
     enter(core::RunPhase::kBetweenSteps, next_step());
     done.phases = clock_;  // to explain a skip is no part of the step
     done.phases.fill(1e3 * done.seconds);
+    done.moved = moved_since(moved_before, state_);
     done.mem_peak = machine::peak_memory();
     done.minor_faults = usage_so_far().ru_minflt - before.ru_minflt;
     if (done.request.speculative) return speculative_.hold(done);
@@ -273,6 +281,7 @@ class Trainer {
       if (done.request.speculative) load_rows(progress_.samples);  // the stream has the next step's
       explain_skip({runtime_, stream_, state_, progress_, log_}, done.request, result);
     }
+    saves_.before_step(result.skipped);
     advance(options_, result, plan_.batch.train_batch, saves_, progress_);
     speculative_.see(result);
     saves_.after_step(progress_);
@@ -311,7 +320,7 @@ class Trainer {
       conclude(*last);
       if (last->result.skipped) load_rows(first);  // to explain it took other rows
     }
-    step.request = speculative_.next_request(progress_);
+    step.request = speculative_.next_request(progress_, saves_.under_way());
     const core::PacedStep paced(context_.pace);
     step.result = runtime_.train_step(stream_, step.request);
   }
@@ -327,6 +336,7 @@ class Trainer {
   StepLine evaluated_line_of(const TimedStep& done) {
     StepLine line = line_of(done, options_, plan_, progress_);
     line.epoch = epochs_.passed(progress_.samples);
+    line.save_stall_ms = saves_.take_stall_ms();
     const bool last = progress_.step == options_.train_steps;
     if (evaluation_ && (is_multiple(options_.eval_steps) || last)) {
       enter(core::RunPhase::kEvaluation, progress_.step);
@@ -342,8 +352,11 @@ class Trainer {
   SignalInbox::Requests tell_others() {
     SignalInbox::Requests mine;
     if (context_.signals != nullptr) mine = context_.signals->read();
-    const StepExchange::Told told = exchange_.tell(mine, progress_.step);
+    const StepExchange::Told told = exchange_.tell(mine, saves_.ready(), progress_.step);
     if (told.slow) log_.note(text_of(*told.slow), json_of(*told.slow, progress_.step));
+    if (told.all_ready) {
+      in_save([this] { saves_.go_on(); });
+    }
     return told.asked;
   }
 
@@ -353,8 +366,17 @@ class Trainer {
   std::int64_t waited_ns() const { return context_.box == nullptr ? 0 : context_.box->waited_ns(); }
 
   void save(Must must) {
+    in_save([this, must] { saves_.save(progress_, must); });
+  }
+
+  void settle_saves() {
+    if (saves_.under_way()) in_save([this] { saves_.settle(); });
+  }
+
+  template <class Act>
+  void in_save(const Act& act) {
     enter(core::RunPhase::kSave, progress_.step);
-    saves_.save(progress_, must);
+    act();
     warn_of_grace();
     enter(core::RunPhase::kBetweenSteps, progress_.step);
   }
@@ -399,6 +421,7 @@ class Trainer {
 
   // A save that is killed is worth nothing, and keeps the next start waiting.
   int end_unsaved() {
+    settle_saves();  // what is under way may just be in time
     const std::string newest = saves_.newest();
     log_.warn(core::concat(
         "stopped by a signal in step ", progress_.step, " of ", options_.train_steps,
@@ -426,6 +449,7 @@ class Trainer {
   }
 
   void finish() {
+    settle_saves();
     if (options_.dry_run) return log_.say("dry run: nothing was written");
     if (!options_.saves) return log_.say("--save_strategy no: nothing is saved and exported");
     FM_MACHINE_CHECK(progress_.consecutive_skips == 0, ExitCode::kNumericLimit,
@@ -462,6 +486,7 @@ class Trainer {
   RunPlan plan_;
   data::SplitSource rows_;  // evaluation: until it is evaluation_'s
   Epochs epochs_;
+  const std::vector<std::string> drive_notes_;
   RankState state_;
   data::BatchStream stream_;
   StepRuntime runtime_;

@@ -1,5 +1,6 @@
 #include "engine/shown/plan.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -10,6 +11,7 @@
 #include "engine/plan/memory_fit.h"
 #include "engine/plan/pipe_prediction.h"
 #include "engine/plan/run_plan.h"
+#include "engine/plan/save_room.h"
 #include "engine/plan/schedule_account.h"
 #include "engine/plan/sequence_layout.h"
 #include "engine/plan/time_estimate.h"
@@ -84,6 +86,8 @@ std::string memory_text(const RunPlan& plan) {
   out += row_of("scratch", column([](const Forecast& at) { return at.scratch; }));
   out += row_of("activations", column([](const Forecast& at) { return at.activations; }));
   out += row_of("tables", column([](const Forecast& at) { return at.tables; }));
+  if (plan.copies_saves)
+    out += row_of("saves", column([](const Forecast& at) { return at.saves; }));
   out += row_of("total", column([](const Forecast& at) { return at.total(); }));
   return out;
 }
@@ -94,19 +98,14 @@ struct Fit {
   std::string text;
 };
 
-// Ranks that share one memory.
-int ranks_per_memory(const TrainOptions& options) {
-  return options.device.kind == DeviceKind::kCuda ? 1 : options.ranks_per_host;
-}
-
 Fit fit_of(const TrainOptions& options, const model::OpenedModel& opened, const RunPlan& plan,
            const WorldShape& world, const std::vector<machine::MemoryLimit>& memory) {
-  const RankLimits limits = limits_of_hosts(memory, world.ranks, ranks_per_memory(options));
+  const RankLimits limits = limits_of_hosts(memory, world.ranks, options.ranks_per_host);
   Fit fit{tightest_demand(plan, limits), ""};
   if (!fit.demand) return fit;
+  const bool on_device = fit.demand->limit.holds == machine::MemoryLimit::Holds::kDevice;
   fit.text = (fit.demand->fits() ? "fits " : "does not fit ") +
-             std::string(options.device.kind == DeviceKind::kCuda ? "the GPU: " : "this host: ") +
-             fit.demand->text();
+             std::string(on_device ? "the GPU: " : "this host: ") + fit.demand->text();
   if (fit.demand->fits()) return fit;
   const std::string ways = core::join(ways_to_fit(options, opened, world, limits), "; ");
   if (!ways.empty()) fit.text += "; any of these would fit: " + ways;
@@ -122,6 +121,23 @@ std::optional<StepRate> rate_of(const TrainOptions& options, const WorldShape& w
   if (host.cores == 0) return std::nullopt;
   const auto hosts = static_cast<int>(core::ceil_div(world.ranks, options.ranks_per_host));
   return rate_of_cores(options.element, host.cores * hosts);
+}
+
+// Of a step: its arithmetic, and what it waits for the drives.
+double seconds_of(const RunPlan& plan, const StepRate& rate, const TierPlan& tiers) {
+  const double waits = tiers.time ? tiers.time->step - tiers.time->computing : 0.0;
+  return rate.seconds(plan.flops_in_step_time()) + std::max(waits, 0.0);
+}
+
+// What another order of micro-batches would move less.
+std::string hint_of(const TrainOptions& options, const model::OpenedModel& opened,
+                    const WorldShape& world, const TierPlan& tiers) {
+  const pipeline::ScheduleRow* const row = pipeline::find_schedule("layer-major");
+  if (row == nullptr || options.schedule == row || options.own_schedule) return "";
+  TrainOptions other = options;
+  other.schedule = row;
+  const RunPlan plan = make_run_plan(other, opened.model, world);
+  return layer_major_hint(tiers.host, tier_plan(plan, options.ranks_per_host, {}, {}).host);
 }
 
 std::string wire_text(const RunPlan& plan) {
@@ -174,8 +190,12 @@ void put_schedule(nlohmann::json& json, const ScheduleAccount& account) {
 
 TrainOptions with_plan_schedule(const TrainOptions& options, const model::OpenedModel& opened,
                                 const WorldShape& world, const PlanHost& host) {
-  return with_fitting_schedule(
-      options, opened, world, limits_of_hosts(host.memory, world.ranks, ranks_per_memory(options)));
+  const RankLimits limits = limits_of_hosts(host.memory, world.ranks, options.ranks_per_host);
+  TrainOptions out = with_fitting_saves(with_fitting_schedule(options, opened, world, limits),
+                                        opened.model, world, limits);
+  std::string note = waiting_saves_note(options, copies_saves(out));
+  if (!note.empty()) out.notes.push_back(std::move(note));
+  return out;
 }
 
 nlohmann::json rank_json(const RunPlan& plan, int world_rank) {
@@ -192,7 +212,8 @@ nlohmann::json rank_json(const RunPlan& plan, int world_rank) {
           {"slots_bytes", memory.slots.count()},
           {"scratch_bytes", memory.scratch.count()},
           {"activations_bytes", memory.activations.count()},
-          {"tables_bytes", memory.tables.count()}};
+          {"tables_bytes", memory.tables.count()},
+          {"saves_bytes", memory.saves.count()}};
 }
 
 std::string batch_text(const RunPlan& plan) {
@@ -236,9 +257,14 @@ std::string plan_text(const TrainOptions& given, const model::OpenedModel& whole
       !disk.empty()) {
     out += "disk " + disk + "\n";
   }
-  if (const auto rate = rate_of(options, world, host)) {
-    out += "time " + estimate_text(plan.flops_in_step_time(), options.train_steps, *rate) + "\n";
+  const auto rate = rate_of(options, world, host);
+  const TierPlan tiers = tier_plan(plan, options.ranks_per_host, rate, host.drives);
+  if (rate) {
+    out +=
+        "time " + estimate_text(seconds_of(plan, *rate, tiers), options.train_steps, *rate) + "\n";
   }
+  out += tier_text(tiers, offload_words(options), host.drives);
+  if (tiers.host.nvme.count() > 0) out += hint_of(options, opened, world, tiers);
   if (plan.rules.plan.params == core::Home::kOncePerHost) {
     out +=
         "parameters lie once per host, in memory that its ranks share; each rank is charged its "
@@ -282,8 +308,11 @@ std::string plan_json(const TrainOptions& given, const model::OpenedModel& whole
                            {"available_bytes", fit.demand->limit.available.count()},
                            {"text", fit.text}};
   }
-  if (const auto rate = rate_of(options, world, host)) {
-    const double seconds = rate->seconds(plan.flops_in_step_time());
+  const auto rate = rate_of(options, world, host);
+  const TierPlan tiers = tier_plan(plan, options.ranks_per_host, rate, host.drives);
+  if (tiers.host.any()) json["tiers"] = nlohmann::json::parse(tier_json(tiers, host.drives));
+  if (rate) {
+    const double seconds = seconds_of(plan, *rate, tiers);
     const bool cuda = options.device.kind == DeviceKind::kCuda;
     json["time"] = {{"seconds_per_step", seconds},
                     {"seconds", seconds * static_cast<double>(options.train_steps)},
@@ -294,10 +323,11 @@ std::string plan_json(const TrainOptions& given, const model::OpenedModel& whole
   json["between_hosts"] = between_hosts_words(options, plan);
   json["tokens_per_step"] = plan.tokens_per_step();
   json["flops_per_step"] = plan.flops_per_step();
+  constexpr const char* kRegathers[] = {"micro", "phase", "unit"};
   for (const ZeroPrice& price : zero_prices(options, opened.model, world)) {
     json["zero_prices"].push_back(
         {{"reduce_every_micro", price.reductions == core::Reductions::kOfStage},
-         {"regather", price.regather == core::Regather::kPhase ? "phase" : "micro"},
+         {"regather", kRegathers[static_cast<std::size_t>(price.regather)]},
          {"bytes_sent", price.sent.count()},
          {"memory_bytes", price.memory.count()},
          {"chosen", price.chosen}});

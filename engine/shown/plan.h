@@ -8,6 +8,7 @@
 
 #include "engine/options.h"
 #include "engine/plan/run_plan.h"
+#include "engine/shown/tier_lines.h"
 #include "engine/shown/wrapped_text.h"
 #include "machine/limits.h"
 #include "model/opened_model.h"
@@ -21,6 +22,7 @@ struct PlanHost {
   // Of each rank, for options.device.kind kCuda: memory is its card's.
   std::string card = {};       // "": not known, and nothing is said of the time
   int columns = kFileColumns;  // that programs are wrapped at
+  PlanDrives drives = {};
 };
 
 // `opened`: of the same options (open_run_model). Both throw UserError as training would, but for a

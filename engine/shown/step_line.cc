@@ -53,6 +53,14 @@ std::string left_of(const StepLine& line) {
   return line.seconds_left ? core::human_duration(*line.seconds_left) + " left" : "";
 }
 
+// Of rank 0.
+std::string moves_of(const StepLine& line) {
+  if (!line.moved) return "";
+  return core::concat(
+      "; NVMe: ", core::human(line.moved->read), " read, ", core::human(line.moved->written),
+      " written", format(", %.0f%% waited", 100 * line.moved->waited_seconds / line.step_time_s));
+}
+
 std::string joined(const std::vector<std::string>& parts) {
   std::string out;
   for (const std::string& part : parts) {
@@ -100,7 +108,7 @@ std::string phases_of(const StepLine& line) {
     parts.push_back(std::string(core::name_of(phase)) + format(" %.0f%%", percent));
   }
   return core::concat("  phases: ", core::join(parts, ", "),
-                      format("; %.1f GFLOP/s", line.gflops()));
+                      format("; %.1f GFLOP/s", line.gflops()), moves_of(line));
 }
 
 std::string evaluation_of(const StepLine& line) {
@@ -167,6 +175,14 @@ std::string json_of(const StepLine& line) {
   if (line.loss_scale) out += ", \"loss_scale\": " + number("%.17g", *line.loss_scale);
   out += ", \"mem_peak_bytes\": " + std::to_string(line.mem_peak.count());
   out += ", \"minor_faults\": " + std::to_string(line.minor_faults);
+  if (line.moved) {
+    out += ", \"nvme_read_bytes\": " + std::to_string(line.moved->read.count());
+    out += ", \"nvme_written_bytes\": " + std::to_string(line.moved->written.count());
+    out += ", \"nvme_wait\": " + number("%.6g", line.moved->waited_seconds);
+  }
+  if (line.save_stall_ms > 0.0) {
+    out += ", \"save_stall_ms\": " + number("%.3f", line.save_stall_ms);
+  }
   if (line.eval_loss) {
     out += ", \"eval_loss\": " + number("%.9g", *line.eval_loss) +
            ", \"perplexity\": " + number("%.9g", std::exp(*line.eval_loss));

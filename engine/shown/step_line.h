@@ -9,6 +9,7 @@
 #include "core/types.h"
 #include "engine/shown/wrapped_text.h"
 #include "engine/state/progress_state.h"
+#include "offload/slice_store.h"
 
 namespace fm::engine {
 
@@ -31,6 +32,9 @@ struct StepLine {
   core::Bytes mem_peak;
   std::int64_t minor_faults = 0;  // pages that this process touched for the first time in the step
   core::PhaseClock phases;
+  // To and from the disks of this rank; absent: nothing sleeps there.
+  std::optional<offload::SliceStore::Totals> moved;
+  double save_stall_ms = 0.0;  // that rank 0 spent on saves between the step before and this one
   std::optional<double> eval_loss;
   BestEvaluation best;
 
@@ -50,8 +54,8 @@ struct StepLine {
 // memory, the mean, the time that is left, the percents, the epoch. A run of less than half an
 // epoch has none.
 std::string text_of(const StepLine& line, int columns = kFileColumns);
-// "  phases: forward 29%, loss 31%, backward 36%, reduce 3%; 12.3 GFLOP/s"; what is less than half
-// a percent is left out.
+// "  phases: forward 29%, loss 31%, backward 36%, reduce 3%; 12.3 GFLOP/s; NVMe: 1.2 GB read, 1.2
+// GB written, 12% waited"; what is less than half a percent is left out.
 std::string phases_of(const StepLine& line);
 // "evaluation of step 12: loss 5.4321, perplexity 228.6, the best so far"
 std::string evaluation_of(const StepLine& line);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -51,15 +52,30 @@ void read_adapters(const LoraOptions& lora, RankState& state) {
   }
 }
 
+// This rank's slice of fp32 parameters to where the rank computes, from wherever it is.
+void copy_owned(RankState& state, int flat_param, float* to) {
+  const zero::FlatParam& at = state.layout.at(flat_param);
+  const zero::Range& kept = state.layout.has_master(flat_param) ? at.optimizer : at.params;
+  const Elements first = at.owned.first - kept.first;
+  const core::Bytes bytes = core::bytes_of(at.map.slice(), DType::kF32);
+  const std::shared_ptr<core::TensorSource> source = weights_of(state, flat_param);
+  const float* const from = source->fetch(first, at.map.slice());
+  if (state.work.queue == nullptr) {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes.count()));
+  } else {
+    state.work.queue->copy_in(from, to, bytes);
+    state.work.queue->finish();
+  }
+  source->drop(first, at.map.slice(), false);
+}
+
 // Whole fp32 parameters of a flat parameter, from all owners.
 std::vector<float> whole_of(RankState& state, int flat_param) {
   const zero::FlatParam& at = state.layout.at(flat_param);
-  const float* mine = static_cast<const float*>(state.params.slice(flat_param));
-  if (state.layout.has_master(flat_param)) {
-    mine = state.optimizer.master(flat_param) + (at.owned.first - at.optimizer.first).count();
-  }
   const core::Buffer whole =
       core::make_f32(state.ledger, core::Account::kScratch, at.map.padded(), state.memory.source);
+  float* const mine = whole.f32() + at.owned.first.count();
+  copy_owned(state, flat_param, mine);
   state.dp
       ->all_gather({mine, at.map.slice(), DType::kF32},
                    {whole.data(), at.map.padded(), DType::kF32})

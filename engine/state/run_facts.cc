@@ -73,6 +73,8 @@ std::string ahead_words(const TrainOptions& options, const RunPlan* plan) {
                 " in a row that were not clipped");
 }
 
+const char* word_of(core::Tier tier) { return enum_name(tier, {"none", "cpu", "nvme"}); }
+
 std::string batch_words(const RunPlan* plan) {
   if (plan == nullptr) return "";
   return concat(dealt_text(plan->batch, plan->mesh.data), "; ", plan->tokens_per_step(),
@@ -202,6 +204,16 @@ Facts layout_facts(const KnownRun& run) {
       fact("zero_optimization.zero_hpz_partition_size", o.hpz_ranks, kRanksAgree),
       fact("zero_optimization.stage3_prefetch_bucket_size", or_null(o.prefetch_elements),
            kRanksAgree),
+      // A resume may go on with any tiers, and ranks may have other folders.
+      fact("offload_optimizer", word_of(o.offload.optimizer), kRanksAgree, "tiers",
+           offload_words(o)),
+      only_shown("tiers", run.stores),
+      fact("offload_param", word_of(o.offload.params), kRanksAgree),
+      fact("offload buffers",
+           {o.offload.optimizer_buffers, o.offload.param_buffers, o.offload.params_in_host},
+           kRanksAgree),
+      fact("offload pipeline", {o.offload.reads_ahead, o.offload.writes_behind}, kRanksAgree),
+      fact("offload ratio", o.offload.ratio, kRanksAgree),
       fact("--post_validation", o.post_validation, kRanksAgree, "ahead", ahead_words(o, plan)),
       // Resolved once there is a plan, before that as it was given.
       fact("train_batch_size", plan ? Json(plan->batch.train_batch) : or_null(o.batch.train_batch),
@@ -267,6 +279,7 @@ Facts course_facts(const TrainOptions& o) {
   return {fact("--train_steps", o.train_steps, kRanksAgree),
           fact("--save_steps", o.save_steps, kRanksAgree),
           fact("--save_strategy", o.saves ? "steps" : "no", kRanksAgree),
+          fact("--save_async", o.save_async, kRanksAgree),
           fact("--keep_last", o.keep_last, kRanksAgree),
           fact("--export_dtype", o.export_dtype ? core::name_of(*o.export_dtype) : "as_init",
                kRanksAgree),
@@ -323,6 +336,18 @@ std::string banner_lines(const std::vector<Fact>& facts) {
     out += head + words + "\n";
   }
   return out;
+}
+
+std::string offload_words(const TrainOptions& options) {
+  const OffloadOptions& offload = options.offload;
+  const auto words = [&](const char* role, core::Tier tier, const std::vector<std::string>& paths) {
+    if (tier == core::Tier::kNvme) return concat(role, " on NVMe (", core::join(paths, ", "), ")");
+    const bool beside = tier == core::Tier::kHost && options.device.kind != DeviceKind::kCpu;
+    return beside ? concat(role, " in host memory") : std::string();
+  };
+  const std::string optimizer = words("optimizer", offload.optimizer, offload.optimizer_paths);
+  const std::string params = words("parameters", offload.params, offload.param_paths);
+  return concat(optimizer, optimizer.empty() || params.empty() ? "" : ", ", params);
 }
 
 double decayed_of(const model::OpenedModel& opened) {

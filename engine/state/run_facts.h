@@ -46,6 +46,7 @@ struct KnownRun {
   std::string launch_decision = {};  // how ranks were found
   DataFacts data = {};
   std::string frozen_weights = {};  // fingerprint; "": nothing is frozen, or it is not known yet
+  std::string stores = {};          // how this rank reads and writes what sleeps; "": nothing does
 };
 
 // In the order of the banner.
@@ -66,6 +67,8 @@ double decayed_of(const model::OpenedModel& opened);
 
 // "AdamW (decoupled decay), lr 0.0003, ...", and how many parameters decay where not all do.
 std::string optimizer_text(const TrainOptions& options, const model::OpenedModel& opened);
+// "optimizer on NVMe (/nvme0/fm), parameters in host memory"; "" where nothing sleeps.
+std::string offload_words(const TrainOptions& options);
 // "fp32", or "bf16 compute (fp32 master weights and gradients)", so for fp16
 std::string precision_text(const TrainOptions& options);
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "core/buffer.h"
@@ -45,6 +46,7 @@ class BufferPool {
     if (queue_ != nullptr) queue_->forget(lent, each_);
     free_.push_back(lent);
   }
+  std::span<std::byte> memory() const { return memory_.span(); }
   // Buffers that were never lent.
   int unused() const { return static_cast<int>(fewest_free_); }
 

@@ -1,7 +1,9 @@
 #include "engine/step/rank_state.h"
 
+#include "comm/agree.h"
 #include "comm/staged/staged.h"
 #include "core/check.h"
+#include "engine/step/sleeping_units.h"
 
 namespace fm::engine {
 namespace {
@@ -92,6 +94,19 @@ std::vector<int> near_group(const RunPlan& plan, int world_rank) {
   return members;
 }
 
+// A disk reads into whole pages, and the other ranks of the host read from there.
+core::RankMemory slot_memory(const zero::Layout& layout, const core::RankMemory& memory,
+                             comm::Communicator& dp) {
+  if (!layout.sleeps(zero::Role::kParams) || !memory.source.of_host()) return memory;
+  core::MemorySource& shared = dp.memory();
+  return {memory.ledger, &shared == &core::heap() ? core::heap_pages() : shared};
+// What copies touch is page-locked, unless the run does not want that.
+std::optional<zero::HostMemory> host_memory_of(core::Device* device, const OffloadOptions& options,
+                                               core::HugePages& pages, core::Ledger& ledger) {
+  if (device == nullptr) return std::nullopt;
+  return zero::HostMemory{ledger, pages, options.pin_memory ? device->host_memory() : pages};
+}
+
 }  // namespace
 
 RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
@@ -101,6 +116,7 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       model(run_model),
       ledger(run_ledger),
       device(on.device),
+      host_memory(host_memory_of(device, options.offload, host_pages, host_ledger)),
       memory(ledger, device == nullptr ? core::heap() : device->memory()),
       world(run_world),
       at(plan.mesh.position_of(world.rank())),
@@ -126,13 +142,15 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       layout(plan.layout(at.pipe_rank, plan.mesh.shard_of(at))),
       params(layout, memory, *dp, {dp_weights.get(), dp_near.get()}),
       grads(layout, memory, dp_gradients == nullptr ? *dp : *dp_gradients, plan.overlap),
-      optimizer(layout, memory, options.optimizer, {dp.get(), {&words.data, &words.tensor}}),
+      optimizer(layout, {memory, host_memory ? &*host_memory : nullptr}, options.optimizer,
+                {dp.get(), {&words.data, &words.tensor}}),
+      writes_behind(options.offload.writes_behind),
       tied(layout, memory, *pipe),
       norm(layout, words.data, words.pipe, norm_parts(plan, model), &words.tensor),
       work{.arena = {},
            .threads = plan.threads,
            .queue = device == nullptr ? nullptr : &device->compute()},
-      gather_slots(memory, core::Account::kSlots,
+      gather_slots(slot_memory(layout, memory, *dp), core::Account::kSlots,
                    {core::bytes_of(layout.gather_slot, model.element), pools.gather_slots},
                    work.queue),
       hidden({ledger, pipe->memory()}, core::Account::kActivations,
@@ -141,6 +159,35 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       parked(memory, core::Account::kActivations, {pools.parked, pools.peaks.parked}, work.queue),
       scratch(ledger, core::Account::kScratch, pools.arena, memory.source) {
   work.arena = core::Arena(scratch.span(), work.queue);
+  if (layout.host_bytes().count() > 0) {
+    FM_CHECK(device != nullptr, "this CPU's memory is the host's");
+    on_host.emplace(layout, zero::StateMemory(memory, &*host_memory), *device, optimizer,
+                    plan.threads);
+  }
+  if (layout.tiers.has(core::Tier::kNvme)) open_tiers(options);
+}
+
+// All ranks end where the drive of one refuses.
+void RankState::open_tiers(const TrainOptions& options) {
+  zero::SleepPlan sleep(layout, {zero::Role::kMoment, zero::Role::kMaster, zero::Role::kGrads});
+  const core::Bytes params_asleep = zero::SleepPlan(layout, {zero::Role::kParams}).total();
+  const std::string problem = comm::first_problem(
+      world, comm::attempt([&] {
+        store = open_store(options, options.offload.optimizer_paths, sleep.total(), world.rank());
+        params_store =
+            open_store(options, options.offload.param_paths, params_asleep, world.rank());
+      }));
+  FM_MACHINE_CHECK(problem.empty(), core::ExitCode::kStorageFailed, problem);
+  if (params_store != nullptr) {
+    params.sleep_in(*params_store);
+    params_store->will_use(gather_slots.memory());
+  }
+  if (store == nullptr) return;
+  if (layout.sleeps(zero::Role::kGrads)) {
+    resting = std::make_unique<zero::RestingGradients>(layout, sleep, *store, grads);
+  }
+  sleeping =
+      std::make_unique<zero::SleepingState>(layout, std::move(sleep), *store, optimizer.rings());
 }
 
 data::BatchStream::Layout stream_layout(const RankState& state, const TrainOptions& options) {

@@ -9,7 +9,9 @@
 #include "core/element.h"
 #include "core/fault.h"
 #include "core/tree.h"
+#include "engine/step/sleeping_units.h"
 #include "kernels/pointwise/biases.h"
+#include "kernels/pointwise/moves.h"
 #include "kernels/pointwise/sums.h"
 
 namespace fm::engine {
@@ -40,6 +42,7 @@ StepRuntime::StepRuntime(RankState& state, core::PhaseClock& clock, core::BlackB
       box_(box),
       exchange_(state, clock),
       ahead_(state, clock),
+      publications_(state),
       slot_loss_(state.memory, static_cast<std::size_t>(state.plan.rules.micros)),
       reaches_(state.memory, most_entries(state.model)),
       all_losses_(slot_loss_.size() * static_cast<std::size_t>(state.plan.mesh.shards())) {
@@ -112,14 +115,16 @@ void StepRuntime::run(const pipeline::Instruction& at) {
     case Op::kUpdate: return update(at.unit);
     case Op::kPublish: return publish(at.unit);
     case Op::kReport: return report();
-    case Op::kBackward:
-    case Op::kFetch:
-    case Op::kStore: break;
+    case Op::kRest: return rest(at.unit);
+    case Op::kFetch: return fetch(at.unit);
+    case Op::kStore: return store(at.unit);
+    case Op::kBackward: break;
   }
   FM_CHECK(false, "nothing runs ", print(at), " here");
 }
 
 void StepRuntime::end_of_program() {
+  if (!forward_only_) end_step_of_state(state_, !result_.skipped);
   exchange_.settle();
   if (copies_) copies_->settle();
   FM_CHECK(inputs_.empty() && gradients_.empty() && kept_.empty() && parked_.empty() &&
@@ -174,11 +179,9 @@ void StepRuntime::wait_for_weights(int unit) {
     at->second.frozen.wait(state_.work);
     at->second.tied.wait(state_.work);
   }
-  wait_for_publication(state_.own_flat_param(unit));
+  publications_.wait_for(state_.own_flat_param(unit));
   const int tied = state_.tied_flat_param(unit);
-  if (tied < 0) return;
-  const int alias = state_.layout.at(tied).alias;
-  wait_for_publication(alias < 0 ? tied : alias);
+  if (tied >= 0) publications_.wait_for(state_.layout.home_of(tied));
 }
 
 model::Weights StepRuntime::weights_of(int unit) {
@@ -214,6 +217,7 @@ void StepRuntime::gather(int unit) {
   const int own = state_.own_flat_param(unit);
   const auto gather_behind = [&](int flat_param, Elements behind) {
     if (flat_param < 0) return comm::Pending();
+    state_.arrive(flat_param);
     return state_.params.gather(flat_param,
                                 core::element_at(gathered.slot, behind, state_.model.element));
   };
@@ -358,6 +362,7 @@ void StepRuntime::scan(int micro, int unit, const model::Gradients& written) {
 model::Gradients StepRuntime::destinations(int micro, int unit, bool& assign) {
   model::Gradients out;
   if (!state_.model.trains(unit)) return out;
+  claim_gradient(state_, unit);
   const auto at_own = state_.grads.destination(state_.work, state_.own_flat_param(unit), micro);
   out.own = at_own.whole;
   assign = at_own.assign;
@@ -386,6 +391,22 @@ void StepRuntime::reduce(int micro, int unit) {
   state_.grads.reduce(state_.work, state_.own_flat_param(unit), micro);
   const int tied = state_.tied_end(unit);
   if (tied >= 0) state_.grads.reduce(state_.work, tied, micro);
+}
+
+void StepRuntime::rest(int unit) {
+  if (!state_.model.trains(unit)) return;
+  const TraceRange range(clock_, Phase::kReduce);
+  keep_for_norm(unit);
+  rest_gradient(state_, unit);
+}
+
+void StepRuntime::keep_for_norm(int unit) {
+  const int own = state_.own_flat_param(unit);
+  state_.grads.settle(state_.work, own);
+  if (state_.model.element == DType::kF16) {
+    state_.grads.keep_reaches(state_.work, own, core::kF16Overflow);  // as own_overflow asks
+  }
+  state_.norm.keep(state_.work, state_.grads, own);
 }
 
 void StepRuntime::reduce_tied() {
@@ -473,118 +494,63 @@ bool StepRuntime::changes(int unit) const {
 }
 
 void StepRuntime::update(int unit) {
+  if (updates_early(unit) && state_.model.trains(unit)) {
+    keep_for_norm(unit);
+    request_.scalars.grad_scale = static_cast<float>(1.0 / request_.loss_scale);
+  }
   if (!changes(unit)) return;
   const TraceRange range(clock_, Phase::kOptimizer);
+  wake_state(state_, unit);
+  if (pipeline::takes_from_slot(state_.plan.rules.gradients, units(), unit)) {
+    take_from_slot(state_.own_flat_param(unit), gathered_.at(unit).slot);
+  }
   state_.params.changed();
   for (const int flat_param : {state_.own_flat_param(unit), state_.tied_end(unit)}) {
     if (flat_param < 0) continue;
     if (request_.speculative && state_.layout.undoes) {
       state_.optimizer.set_aside(state_.work, flat_param, state_.params, state_.grads);
     }
+    if (state_.on_host && state_.on_host->has(flat_param)) {
+      state_.on_host->update(flat_param, request_.scalars);
+      continue;
+    }
     state_.optimizer.update(state_.work, flat_param, request_.scalars, state_.params, state_.grads);
   }
 }
 
+// What the update changes, out of the whole weights.
+void StepRuntime::take_from_slot(int flat_param, const void* slot) {
+  const zero::Range& owned = state_.layout.at(flat_param).owned;
+  kernels::copy(state_.work, owned.count.count(),
+                static_cast<const float*>(slot) + owned.first.count(),
+                static_cast<float*>(state_.params.slice(flat_param)));
+}
+
+void StepRuntime::fetch(int unit) {
+  const TraceRange range(clock_, Phase::kOptimizer);
+  if (changes(unit)) fetch_gradients(state_, unit);
+  fetch_state(state_, unit);
+}
+
+void StepRuntime::store(int unit) {
+  const TraceRange range(clock_, Phase::kOptimizer);
+  if (changes(unit)) store_params(state_, unit);
+  return changes(unit) ? store_state(state_, unit) : drop_state(state_, unit);
+}
+
 void StepRuntime::publish(int unit) {
   if (!changes(unit)) return;
-  publish_flat_param(state_.own_flat_param(unit));
-  const int tied = state_.tied_end(unit);
-  if (tied >= 0 && state_.layout.at(tied).alias < 0) publish_flat_param(tied);
-}
-
-void StepRuntime::publish_flat_param(int flat_param) {
   const TraceRange range(clock_, Phase::kGather);
-  publications_[flat_param] = state_.params.publish(flat_param);
-  if (!state_.plan.overlap) wait_for_publication(flat_param);
-}
-
-void StepRuntime::wait_for_publication(int flat_param) {
-  const auto at = publications_.find(flat_param);
-  if (at == publications_.end()) return;
-  at->second.wait(state_.work);
-  publications_.erase(at);
+  publications_.publish(state_.own_flat_param(unit));
+  const int tied = state_.tied_end(unit);
+  if (tied >= 0 && state_.layout.at(tied).alias < 0) publications_.publish(tied);
 }
 
 void StepRuntime::settle() {
-  while (!publications_.empty()) wait_for_publication(publications_.begin()->first);
+  publications_.settle();
+  if (state_.on_host) state_.on_host->finish();
+  settle_state(state_);
   ahead_.settle();
-}
-
-// Speculative steps (engine/step/step_ahead.h).
-
-void StepRuntime::norm_part() {
-  const TraceRange range(clock_, Phase::kReduce);
-  state_.grads.settle(state_.work);
-  StepSums own;
-  if (units().has_head(state_.at.pipe_rank)) {
-    const auto [sum, valid] = own_loss();
-    own.loss_sum = sum;
-    own.valid = valid;
-  }
-  own.overflows = own_overflow() ? 1.0 : 0.0;
-  own.stop_requests = request_.stop_requested && request_.stop_requested() ? 1.0 : 0.0;
-  ahead_.take_part(own);
-}
-
-StepResult StepRuntime::validate_step(const data::BatchStream& next, const StepRequest& request) {
-  forward_only_ = false;
-  stream_ = &next;
-  request_ = request;
-  if (copies_) copies_->begin();
-  pipeline::execute(ahead_.beginning_of_next(), *this, box_);
-  if (copies_) copies_->settle();
-  return ahead_.take_result();
-}
-
-void StepRuntime::validate() {
-  const StepAhead::Step* const wrong = ahead_.validate();
-  if (wrong == nullptr) return;
-  const TraceRange range(clock_, Phase::kPipe);
-  discard_forwards();
-  redo_update(*wrong);
-}
-
-// Every message that was begun has its other end before the validation, too, and arrives.
-void StepRuntime::discard_forwards() {
-  for (auto& [at, hidden] : inputs_) {
-    exchange_.wait_for(hidden);
-    state_.hidden.take_back(hidden.data);
-  }
-  inputs_.clear();
-  exchange_.settle();
-  for (const auto& [at, kept] : kept_) state_.kept.take_back(kept);
-  kept_.clear();
-  for (auto& [unit, gathered] : gathered_) {
-    for (comm::Pending* each : {&gathered.own, &gathered.frozen, &gathered.tied}) {
-      each->wait(state_.work);
-    }
-    state_.gather_slots.take_back(gathered.slot);
-  }
-  gathered_.clear();
-  counting_.finish();
-  while (!publications_.empty()) wait_for_publication(publications_.begin()->first);
-}
-
-// The last pipe rank, which knew all sums, has updated by them.
-void StepRuntime::redo_update(const StepAhead::Step& step) {
-  if (state_.at.pipe_rank + 1 == state_.plan.mesh.pipe) return;
-  if (state_.plan.rules.plan.params == core::Home::kOncePerHost) {
-    state_.dp->barrier().finish();  // nobody reads what changes now
-  }
-  state_.params.changed();
-  const bool publishes = state_.plan.rules.plan.publishes();
-  for (const int unit : units().units_of(state_.at.pipe_rank)) {
-    if (!state_.model.trains(unit)) continue;
-    for (const int flat_param : {state_.own_flat_param(unit), state_.tied_end(unit)}) {
-      if (flat_param < 0) continue;
-      if (step.updated) state_.optimizer.undo(state_.work, flat_param, state_.params, state_.grads);
-      if (!step.result.skipped) {
-        state_.optimizer.update(state_.work, flat_param, step.request.scalars, state_.params,
-                                state_.grads);
-      }
-      if (publishes && state_.layout.at(flat_param).alias < 0) publish_flat_param(flat_param);
-    }
-  }
 }
 
 }  // namespace fm::engine

@@ -13,6 +13,7 @@
 #include "core/trace.h"
 #include "engine/step/batch_copies.h"
 #include "engine/step/hidden_exchange.h"
+#include "engine/step/publications.h"
 #include "engine/step/rank_state.h"
 #include "engine/step/step_ahead.h"
 #include "engine/step/step_result.h"
@@ -81,11 +82,14 @@ class StepRuntime : public pipeline::StepHandler {
   void backward_weight(int micro, int unit);
   void recompute(int micro, int unit);
   void reduce(int micro, int unit);
+  void rest(int unit);
   void reduce_tied();
   void norm();
   void norm_part();
   void validate();
+  void fetch(int unit);
   void update(int unit);
+  void store(int unit);
   void publish(int unit);
   void report();
 
@@ -99,8 +103,6 @@ class StepRuntime : public pipeline::StepHandler {
   // slot.
   void* whole_weights(int unit, int flat_param, core::Elements behind);
   void wait_for_weights(int unit);
-  void publish_flat_param(int flat_param);
-  void wait_for_publication(int flat_param);
   void wait_for_count();
   double weight_of_token(int micro) const;
   float limit_of_own() const;  // 0: none
@@ -109,6 +111,12 @@ class StepRuntime : public pipeline::StepHandler {
   StepSums exchange_loss();
   bool own_overflow();
   bool changes(int unit) const;
+  void take_from_slot(int flat_param, const void* slot);
+  // What the norm needs of the unit's gradient, before that leaves its place.
+  void keep_for_norm(int unit);
+  bool updates_early(int unit) const {
+    return pipeline::updates_early(state_.plan.rules.gradients, units(), unit);
+  }
   void discard_forwards();
   void redo_update(const StepAhead::Step& step);
   void scan(int micro, int unit, const model::Gradients& written);
@@ -124,6 +132,7 @@ class StepRuntime : public pipeline::StepHandler {
   core::BlackBox* const box_;
   HiddenExchange exchange_;
   StepAhead ahead_;
+  Publications publications_;
   const data::BatchStream* stream_ = nullptr;
   StepRequest request_;
   StepResult result_;
@@ -138,9 +147,8 @@ class StepRuntime : public pipeline::StepHandler {
   std::map<MicroUnit, Hidden> inputs_;     // of (micro, unit)
   std::map<MicroUnit, Hidden> gradients_;  // of the output of (micro, unit)
   std::map<MicroUnit, void*> kept_, parked_;
-  std::map<int, Gathered> gathered_;           // by unit
-  std::map<int, comm::Pending> publications_;  // by flat parameter
-  comm::Pending counting_;                     // divisor_ is being summed
+  std::map<int, Gathered> gathered_;  // by unit
+  comm::Pending counting_;            // divisor_ is being summed
 };
 
 }  // namespace fm::engine

@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/files/durable_file.h"
 #include "core/files/output_file.h"
+#include "offload/stored_numbers.h"
 
 namespace fm::engine {
 namespace {
@@ -51,15 +52,38 @@ bool takes_part(const zero::FlatParam& flat_param, Part part) {
 std::shared_ptr<core::TensorSource> numbers_in(const RankState& state, void* data, DType element) {
   return core::in_memory_of(state.work.queue, data, element);
 }
+// Of the optimizer, which may keep it in the host's memory.
+std::shared_ptr<core::TensorSource> state_in(RankState& state, int flat_param, float* data) {
+  if (!state.layout.at(flat_param).on_host) return numbers_in(state, data, DType::kF32);
+  state.on_host->finish();
+  return core::in_memory(data);
+}
+
+// Part of an array that sleeps, or of one in memory.
+std::vector<core::TensorSlice> named(const zero::FlatParam& at, const Run& run, Part part,
+                                     const std::shared_ptr<core::TensorSource>& numbers) {
+  return core::cut_slices(*at.table, run.first, run.count, numbers, run.at, repeats_of(part));
+}
+
+// Moment `index` of everything that this rank keeps.
+std::vector<core::TensorSlice> moment_slices(RankState& state, int flat_param, int index,
+                                             Part part) {
+  const zero::FlatParam& at = state.layout.at(flat_param);
+  const Run run = run_of(at, at.optimizer, part);
+  if (state.layout.sleeps(zero::Role::kMoment)) {
+    return offload::in_parts(
+        named(at, run, part, state.sleeping->numbers(zero::Role::kMoment, flat_param, index)));
+  }
+  return named(at, run, part, state_in(state, flat_param, state.optimizer.kept(flat_param, index)));
+}
 
 std::vector<core::TensorSlice> weight_slices(RankState& state, int flat_param, Part part) {
-  const zero::Layout& layout = state.layout;
-  const bool master = layout.has_master(flat_param);
-  const zero::FlatParam& at = layout.at(flat_param);
+  const zero::FlatParam& at = state.layout.at(flat_param);
+  const bool master = state.layout.has_master(flat_param);
   const Run run = run_of(at, master ? at.optimizer : at.params, part);
-  const auto kept = master ? numbers_in(state, state.optimizer.master(flat_param), DType::kF32)
-                           : numbers_in(state, state.params.kept(flat_param), layout.element);
-  return core::cut_slices(*at.table, run.first, run.count, kept, run.at, repeats_of(part));
+  std::vector<core::TensorSlice> slices = named(at, run, part, weights_of(state, flat_param));
+  const bool sleeps = master ? state.layout.sleeps(zero::Role::kMaster) : at.sleeps;
+  return sleeps ? offload::in_parts(std::move(slices)) : slices;
 }
 
 // File index of a flat parameter: the tied end is stored with the embedding.
@@ -105,6 +129,19 @@ void append(std::vector<FileSlice>& out, const std::string& file,
 }
 
 }  // namespace
+
+std::shared_ptr<core::TensorSource> weights_of(RankState& state, int flat_param) {
+  const zero::Layout& layout = state.layout;
+  if (layout.has_master(flat_param)) {
+    if (layout.sleeps(zero::Role::kMaster)) {
+      return state.sleeping->numbers(zero::Role::kMaster, flat_param);
+    }
+    return state_in(state, flat_param, state.optimizer.master(flat_param));
+  }
+  const int home = layout.home_of(flat_param);
+  if (layout.at(home).sleeps) return state.params.asleep()->numbers(zero::Role::kParams, home);
+  return numbers_in(state, state.params.kept(flat_param), layout.element);
+}
 
 std::vector<core::TensorSlice> param_slices(RankState& state, Part part) {
   std::vector<core::TensorSlice> out;
@@ -177,13 +214,9 @@ std::vector<FileSlice> checkpoint_slices(RankState& state, const optim::Optimize
     const zero::FlatParam& at = layout.at(flat_param);
     if (!takes_part(at, part)) continue;
     append(out, file_name("weights", file_unit(at)), weight_slices(state, flat_param, part));
-    const Run moments = run_of(at, at.optimizer, part);
     for (int index = 0; index < state.optimizer.moments(); ++index) {
-      append(
-          out, file_name(names[static_cast<std::size_t>(index)], file_unit(at)),
-          core::cut_slices(*at.table, moments.first, moments.count,
-                           numbers_in(state, state.optimizer.kept(flat_param, index), DType::kF32),
-                           moments.at, repeats_of(part)));
+      append(out, file_name(names[static_cast<std::size_t>(index)], file_unit(at)),
+             moment_slices(state, flat_param, index, part));
     }
   }
   return out;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ enum class Part : std::uint8_t { kKept, kOwned };
 // frozen ones, which have none. Kept: every flat parameter; owned: slices, the tied matrix at the
 // embedding only.
 std::vector<core::TensorSlice> param_slices(RankState& state, Part part);
+// Of one flat parameter what this rank keeps of them, in its order.
+std::shared_ptr<core::TensorSource> weights_of(RankState& state, int flat_param);
 // The owned part of one flat parameter of them.
 std::vector<core::TensorSlice> owned_slices(RankState& state, int flat_param);
 // Finished gradient sums of this rank's slices.

@@ -26,7 +26,9 @@ constexpr std::array kWorks = {
     WorkRow{"recompute", PipeWork::kBackward}, WorkRow{"backward_weight", PipeWork::kWeight},
     WorkRow{"reduce", PipeWork::kState},       WorkRow{"reduce_tied", PipeWork::kState},
     WorkRow{"norm", PipeWork::kState},         WorkRow{"norm_part", PipeWork::kState},
-    WorkRow{"update", PipeWork::kState},       WorkRow{"publish", PipeWork::kState}};
+    WorkRow{"update", PipeWork::kState},       WorkRow{"publish", PipeWork::kState},
+    WorkRow{"rest", PipeWork::kState},         WorkRow{"fetch", PipeWork::kState},
+    WorkRow{"store", PipeWork::kState}};
 
 struct MarkRow {
   std::string_view name;

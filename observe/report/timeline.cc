@@ -25,7 +25,8 @@ const std::map<std::string, std::string, std::less<>> kPhaseOf = {
     {"forward", "forward"},  {"recompute", "forward"},  {"loss", "loss"},
     {"reduce", "reduce"},    {"reduce_tied", "reduce"}, {"norm", "reduce"},
     {"norm_part", "reduce"}, {"recv_norm", "pipe"},     {"send_norm", "pipe"},
-    {"validate", "pipe"},    {"update", "optimizer"}};
+    {"validate", "pipe"},    {"update", "optimizer"},   {"rest", "reduce"},
+    {"fetch", "optimizer"},  {"store", "optimizer"}};
 
 std::string_view phase_of(std::string_view name) {
   const auto found = kPhaseOf.find(name);

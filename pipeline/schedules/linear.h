@@ -8,7 +8,9 @@
 namespace fm::pipeline {
 
 // GPipe (arXiv 1811.06965): all forwards, then all backwards, first in first out.
-// Bubble (p-1)(F+B); keeps m M on every rank.
+// Bubble (p-1)(F+B); keeps m M on every rank. Where all micro-batches go through a unit before the
+// next (UnitOrder::kUnitMajor) it is the schedule layer-major: every unit's weights and state are
+// needed once per phase, whatever m is (GreedySnake, arXiv 2512.17570).
 Program gpipe(const PipeShape& shape, int pipe_rank);
 
 // One forward, one backward (arXiv 1806.03377, 2006.09503 "1F1B flush"): rank r warms up with

@@ -48,6 +48,11 @@ constexpr ScheduleRow also(ScheduleRow row, std::string_view name) {
   return row;
 }
 
+constexpr ScheduleRow unit_major(ScheduleRow row) {
+  row.units = UnitOrder::kUnitMajor;
+  return row;
+}
+
 constexpr std::array kSchedules = {
     per_rank("1f1b", one_f_one_b),
     also(per_rank("gpipe", gpipe), "afab"),
@@ -64,6 +69,7 @@ constexpr std::array kSchedules = {
     v_shaped(joint("v-min", v_min)),
     v_shaped(joint("1f1b-v", one_f_one_b_v)),
     under(v_shaped(per_rank("dualpipe-v", dualpipe_v)), kTwiceTheRanks),
+    unit_major(per_rank("layer-major", gpipe)),
 };
 
 // In small letters, without hyphens and the like.

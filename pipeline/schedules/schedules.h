@@ -37,6 +37,7 @@ struct ScheduleRow {
   int most_chunks = 0;  // 0: `chunks` and no other number
   Constraint constraint = {};
   bool searches_under_limit = false;  // obeys PipeShape::activation_limit; the others ignore it
+  UnitOrder units = UnitOrder::kMicroMajor;  // inside a chunk
   // Its name in other projects where that differs, in small letters without hyphens.
   std::string_view also = {};
 };

@@ -58,8 +58,7 @@ TEST(Argv, KeysOfTheJsonAreSentThere) {
   };
   EXPECT_EQ(refusal({"--momentum=0.9"}), advice("--momentum", "optimizer.params.momentum"));
   EXPECT_EQ(refusal({"--stage", "2"}), advice("--stage", "zero_optimization.stage"));
-  EXPECT_EQ(refusal({"--offload_optimizer"}),
-            advice("--offload_optimizer", "zero_optimization.offload_optimizer"));
+  EXPECT_EQ(refusal({"--zenflow"}), advice("--zenflow", "zero_optimization.zenflow"));
   // fmengine-generate reads no such file.
   EXPECT_TRUE(
       holds(refusal_of([] { parse_generate_command(Words{"--lr=1"}); }), "unknown flag --lr"));

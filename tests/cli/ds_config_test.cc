@@ -142,11 +142,11 @@ TEST(DsConfig, EveryProblemHasALineOfOneMessage) {
     "fp16": {"enabled": true, "fp16_master_weights_and_grads": true},
     "zero_optimization": {"stage": 3,
       "offload_optimizer": {"device": "cpu"},
-      "offload_param": {"device": "nvme", "nvme_path": "/x"}}})");
+      "zenflow": {"topk_ratio": 0.1}}})");
   EXPECT_TRUE(holds(said, "change 3 places:\n  t.json:2 amp: only fp32, bf16 and fp16 "));
   EXPECT_TRUE(holds(said, "--precision fp32"));
   EXPECT_EQ(said.find("offload_optimizer"), std::string::npos) << said;
-  EXPECT_TRUE(holds(said, "\n  t.json:6 zero_optimization.offload_param.device = \"nvme\": "));
+  EXPECT_TRUE(holds(said, "\n  t.json:6 zero_optimization.zenflow = {...}: "));
   EXPECT_TRUE(holds(said, "\n  t.json:3 fp16.fp16_master_weights_and_grads = true: master "));
 }
 
@@ -257,7 +257,7 @@ TEST(DsConfig, WhatIsIgnoredOfABlockThatIsOnIsNoted) {
 TEST(DsConfig, NamesWithoutEffectAreKnownWhateverTheirValue) {
   EXPECT_TRUE(holds(refusal("{autotuning: {tuner_tipe: 1}}"), "did you mean \"tuner_type\"?"));
   EXPECT_TRUE(holds(refusal("{wandb: {teams: 1}}"), "did you mean \"team\"?"));
-  EXPECT_TRUE(holds(notes("{aio: {queue_depth: \"deep\"}}"), "ignored aio.queue_depth: "));
+  EXPECT_TRUE(holds(notes("{aio: {queue_depth: 4}}"), "ignored aio.queue_depth: "));
 }
 
 // Off as a whole, and yet somebody who turns a curriculum on should hear that there is none.

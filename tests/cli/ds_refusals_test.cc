@@ -34,8 +34,7 @@ constexpr Asked kRefused[] = {
     {"zero_optimization.legacy_stage1", "true"},
     {"zero_optimization.zero_quantized_nontrainable_weights", "true"},
     {"zero_optimization.zeropp_loco_param", "{\"err_beta\": 0.8}"},
-    {"zero_optimization.offload_param.device", "\"nvme\""},
-    {"zero_optimization.offload_optimizer.device", "\"nvme\""},
+    {"aio.use_gds", "true"},
     {"zero_optimization.zenflow", "{\"topk_ratio\": 0.1}"},
 };
 
@@ -115,6 +114,8 @@ TEST(DsRefusals, KeysWithoutEffectHaveTheTypesOfDeepSpeed) {
       {{"zero_optimization.offload_optimizer.nvme_path", "5"}, "a text"},
       {{"zero_optimization.offload_param.pin_memory", "\"pinned\""}, "true or false"},
       {{"zero_optimization.offload_param.max_in_cpu", "1.5"}, "a whole number"},
+      {{"aio.queue_depth", "\"deep\""}, "a whole number"},
+      {{"aio.overlap_events", "\"often\""}, "true or false"},
       {{"zero_optimization.leaf_module.names", "5"}, "a list of texts"},
       {{"checkpoint.writer.type", "\"slow\""}, "one of \"mock\", \"python\", \"fast\""},
       {{"tensor_parallel.partition_config", "\"mine\""}, "a block"},

@@ -35,6 +35,27 @@ TEST(PlanFlags, AHostOfAPlanHasMemoryAndCores) {
   EXPECT_TRUE(holds(refusal_of([&] { parse_command(train); }), "belong to --plan"));
 }
 
+TEST(PlanFlags, DrivesOfAPlanHaveARateAndALife) {
+  const auto plan = [](const Words& more) {
+    Words words{"--plan", "--model_config=c"};
+    words.insert(words.end(), more.begin(), more.end());
+    return parse_command(words);
+  };
+  const Command command = plan({"--nvme_rate", "6.5,4", "--nvme_endurance=600"});
+  EXPECT_EQ(command.nvme_rate->read, 6.5e9);
+  EXPECT_EQ(command.nvme_rate->write, 4e9);
+  EXPECT_EQ(command.nvme_endurance, 6e14);
+  EXPECT_FALSE(plan({}).nvme_rate);
+  for (const char* wrong : {"", "6", "6,", "0,4", "6,4,3", "fast,slow"}) {
+    EXPECT_TRUE(holds(refusal_of([&] { plan({std::string("--nvme_rate=") + wrong}); }),
+                      "--nvme_rate must be two numbers above 0"))
+        << wrong;
+  }
+  EXPECT_TRUE(holds(refusal_of([&] { plan({"--nvme_endurance=0"}); }), "--nvme_endurance"));
+  const Words train{"--model_config=c", "--data_path=d", "--nvme_rate", "6,4"};
+  EXPECT_TRUE(holds(refusal_of([&] { parse_command(train); }), "belong to --plan"));
+}
+
 TEST(PlanFlags, ADeviceOfAPlanHasMemoryAndAName) {
   const Words plan{"--plan", "--model_config=c", "--device", "cuda", "--device_memory",
                    "80G",    "--device_card",    "H100"};

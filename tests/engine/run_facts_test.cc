@@ -103,6 +103,11 @@ TEST_F(RunFacts, RanksAgreeOnEverythingThatDecidesTheirPrograms) {
             Names{"--resume"});
   EXPECT_EQ(changed([](TrainOptions& o) { o.optimizer.rule = &optim::kSgd; }),
             (Names{"optimizer", "momentum", "dampening", "nesterov"}));
+  EXPECT_EQ(changed([](TrainOptions& o) { o.offload.optimizer = core::Tier::kNvme; }),
+            Names{"offload_optimizer"});
+  EXPECT_EQ(changed([](TrainOptions& o) { o.offload.optimizer_buffers = 9; }),
+            Names{"offload buffers"});
+  EXPECT_EQ(changed([](TrainOptions& o) { o.offload.optimizer_paths = {"/elsewhere"}; }), Names{});
   EXPECT_EQ(changed([](TrainOptions& o) { o.output_dir = "/elsewhere"; }), Names{});
 }
 
@@ -129,6 +134,25 @@ TEST(Banner, FactsOfOneLineStandInItAndThoseWithoutWordsNowhere) {
                           {"e", "5", kResumeAgrees, "optimizer", "SGD"}}),
             "  ZeRO       stage 1, sums in fast order\n"
             "  optimizer  SGD\n");
+}
+
+TEST_F(RunFacts, TheBannerSaysWhereStateSleeps) {
+  TrainOptions options = this->options("run", 1);
+  const model::OpenedModel opened = open_run_model(options);
+  const auto tiers = [&] {
+    for (const auto& [name, words] : lines_of(run_facts({.options = options, .opened = opened}))) {
+      if (name == "tiers") return words;
+    }
+    return std::string();
+  };
+  options.offload.optimizer = core::Tier::kHost;  // where it is already
+  EXPECT_EQ(tiers(), "");
+  options.device.kind = DeviceKind::kFake;
+  EXPECT_EQ(tiers(), "optimizer in host memory");
+  options.offload.optimizer = options.offload.params = core::Tier::kNvme;
+  options.offload.optimizer_paths = {"/a", "/b"};
+  options.offload.param_paths = {"/c"};
+  EXPECT_EQ(tiers(), "optimizer on NVMe (/a, /b), parameters on NVMe (/c)");
 }
 
 TEST_F(RunFacts, TheBannerSaysHowTheRunIsLaidOut) {

@@ -318,6 +318,18 @@ TEST(StepLineJson, HoldsMemoryFaultsAndPhases) {
   const std::string text = json_of(line);
   EXPECT_NE(text.find("\"mem_peak_bytes\": 4096, \"minor_faults\": 17"), std::string::npos) << text;
   EXPECT_NE(text.find("\"other\": 1.250}"), std::string::npos) << text;
+  EXPECT_EQ(text.find("nvme"), std::string::npos) << text;
+}
+
+TEST(StepLineJson, TellsWhatWentToTheDisk) {
+  StepLine line;
+  line.step_time_s = 0.5;
+  line.moved = {core::Bytes(8192), core::Bytes(12288), 0.125};
+  EXPECT_NE(json_of(line).find("\"nvme_read_bytes\": 8192, \"nvme_written_bytes\": 12288, "
+                               "\"nvme_wait\": 0.125"),
+            std::string::npos);
+  const std::string phases = phases_of(line);
+  EXPECT_TRUE(phases.ends_with("; NVMe: 8.2 kB read, 12.3 kB written, 25% waited")) << phases;
 }
 
 }  // namespace

@@ -211,6 +211,23 @@ TEST_F(Plans, WhatIsReducedAndGatheredOnceIsSentOnce) {
   EXPECT_TRUE(zero_prices(options_, opened_.model, {1}).empty());
 }
 
+// Every unit once forward, blocks and head once backward, whatever the number of micro-batches.
+TEST_F(Plans, LayerMajorGathersOncePerPhase) {
+  options_.zero_stage = 3;
+  options_.schedule = &schedule_named("layer-major");
+  for (const int micros : {1, 3, 8}) {
+    options_.batch = {std::nullopt, 2, micros};
+    const RunPlan made = plan(2);
+    Bytes once;
+    for (const zero::FlatParam& each : made.layout(0, 0).flat_params) {
+      const bool block = made.units().is_block(each.unit);
+      once += core::bytes_of(each.map.slice(), core::DType::kF32) * (block ? 2 : 1);
+    }
+    EXPECT_EQ(made.wire_bytes(0).at("g"), once) << micros;
+    EXPECT_EQ(made.pools(0).gather_slots, options_.overlap && made.overlap ? 2 : 1) << micros;
+  }
+}
+
 // Two rows of two key/value heads are four pieces of work; a thread that computes one has scratch
 // of its own, whatever this process has. A head of 64 in rows of 64 takes more than all else here.
 TEST_F(Plans, ScratchIsForTheThreadsOfTheWorld) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/shard_plan.h"
+#include "offload/insert_offload.h"
 #include "pipeline/passes.h"
 #include "pipeline/post_validation.h"
 #include "pipeline/schedules/linear.h"
@@ -28,6 +29,9 @@ struct BuildShape {
   bool validates = false;  // the step before
   bool in_parts = false;   // the norm, so that the step behind validates
   int first_backward = 0;
+  int awake = 0;  // flat parameters of those whose state sleeps
+  GradientRing gradients = {};
+  UnitOrder units = UnitOrder::kMicroMajor;
 };
 
 // One chunk per pipe rank.
@@ -54,27 +58,11 @@ inline std::vector<Program> lowered(const BuildShape& shape) {
   const Placement units = placement_of(shape);
   std::vector<Program> programs;
   for (int rank = 0; rank < shape.pipe_ranks; ++rank) {
-    programs.push_back(expand_units(shape.schedule(pipe_shape(shape), rank), units, rank));
+    programs.push_back(
+        expand_units(shape.schedule(pipe_shape(shape), rank), units, rank, shape.units));
   }
   if (shape.validates) programs = insert_validation(programs, units);
   return insert_p2p(programs, units);
-}
-
-// `programs` with recomputation when asked for, and ZeRO.
-inline std::vector<Program> finished(std::vector<Program> programs, const BuildShape& shape) {
-  const Placement units = placement_of(shape);
-  const core::ShardPlan plan = core::plan_of(shape.zero_stage, shape.order);
-  for (int rank = 0; rank < shape.pipe_ranks; ++rank) {
-    Program& program = programs[static_cast<std::size_t>(rank)];
-    if (shape.recompute) program = insert_recompute(program, units);
-    program = zero::insert_zero(program, plan, units, rank);
-  }
-  if (shape.in_parts) return with_norm_in_parts(programs);
-  return programs;
-}
-
-inline std::vector<Program> built(const BuildShape& shape) {
-  return finished(lowered(shape), shape);
 }
 
 inline ProgramRules rules_of(const BuildShape& shape) {
@@ -82,7 +70,28 @@ inline ProgramRules rules_of(const BuildShape& shape) {
           .micros = shape.micros,
           .plan = core::plan_of(shape.zero_stage, shape.order),
           .recompute = shape.recompute,
-          .validates = shape.validates};
+          .validates = shape.validates,
+          .awake = shape.awake,
+          .gradients = shape.gradients};
+}
+
+// `programs` with recomputation when asked for, ZeRO, and offload.
+inline std::vector<Program> finished(std::vector<Program> programs, const BuildShape& shape) {
+  const Placement units = placement_of(shape);
+  const core::ShardPlan plan = core::plan_of(shape.zero_stage, shape.order);
+  for (int rank = 0; rank < shape.pipe_ranks; ++rank) {
+    Program& program = programs[static_cast<std::size_t>(rank)];
+    if (shape.recompute) program = insert_recompute(program, units);
+    program = zero::insert_zero(program, plan, units, rank);
+    program = insert_rest(program, shape.gradients, units);
+    program = offload::insert_offload(program, rules_of(shape));
+  }
+  if (shape.in_parts) return with_norm_in_parts(programs);
+  return programs;
+}
+
+inline std::vector<Program> built(const BuildShape& shape) {
+  return finished(lowered(shape), shape);
 }
 
 }  // namespace fm::pipeline

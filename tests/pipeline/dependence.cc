@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "pipeline/gradient_ring.h"
+#include "pipeline/ring_places.h"
+
 namespace fm::pipeline {
 namespace {
 
@@ -47,11 +50,13 @@ class Table {
       case Op::kRecvNorm: return receive_norm();
       case Op::kSendNorm: return send_norm();
       case Op::kValidate: return makes({kValidated, -1, -1}), makes({kOnTheWire, -1, kDown});
-      case Op::kFetch:
-      case Op::kStore: return makes({kFetched, -1, u});
+      case Op::kRest:
+        return uses({kReduced, -1, u}), makes({kFetched, -1, u}), takes_gradient_place(u);
+      case Op::kFetch: return makes({kFetched, -1, u}), takes_places(u), takes_gradient_place(u);
+      case Op::kStore: return makes({kFetched, -1, u}), takes_places(u);
       case Op::kUpdate:
         return uses({kNorm, -1, -1}), uses({kReduced, -1, u}), makes({kFetched, -1, u}),
-               makes({kUpdated, -1, u});
+               makes({kUpdated, -1, u}), takes_gradient_place(u);
       case Op::kPublish: return uses({kUpdated, -1, u}), makes({kPublished, -1, u});
       case Op::kReport: effects_.ends_the_step = true; return;
     }
@@ -70,6 +75,15 @@ class Table {
   void reads_input(int micro, int unit) {
     if (unit == 0) return uses({kBatch, micro, -1});
     uses({kHidden, micro, unit - 1});
+  }
+  void takes_places(int unit) {
+    for (const int place : ring_places(form_.units, unit, form_.awake)) {
+      makes({kRingPlace, -1, place});
+    }
+  }
+  void takes_gradient_place(int unit) {
+    if (form_.gradient_places == 0 || waits_for_other_end(form_.units, unit)) return;
+    makes({kGradientPlace, -1, form_.units.index_on_rank(unit) % form_.gradient_places});
   }
   void writes_gradient(int unit) {
     if (form_.reduce_every_micro) return makes({kGradientSlot, -1, -1});

@@ -11,22 +11,24 @@
 namespace fm::pipeline {
 
 enum class ValueKind : std::uint8_t {
-  kDivisor,       // valid labels of the step
-  kBatch,         // tokens and labels of a micro-batch
-  kHidden,        // output of a unit
-  kHiddenGrad,    // its gradient
-  kKept,          // what backward of a unit needs
-  kParked,        // what backward-input leaves for backward-weight
-  kGathered,      // whole weights of a unit
-  kGradientSlot,  // the one place for a whole gradient that goes to its owner
-  kGradient,      // gradient of a unit, added up over the step
-  kReduced,       // gradient of a unit at its owner
-  kNorm,          // micro: kPart, kBefore; -1: what an update needs of it
-  kValidated,     // the step before
-  kFetched,       // optimizer slice on the device
-  kUpdated,       // new weights at their owner
-  kPublished,     // new weights everywhere
-  kOnTheWire,     // something a neighbouring pipe rank waits for
+  kDivisor,        // valid labels of the step
+  kBatch,          // tokens and labels of a micro-batch
+  kHidden,         // output of a unit
+  kHiddenGrad,     // its gradient
+  kKept,           // what backward of a unit needs
+  kParked,         // what backward-input leaves for backward-weight
+  kGathered,       // whole weights of a unit
+  kGradientSlot,   // the one place for a whole gradient that goes to its owner
+  kGradient,       // gradient of a unit, added up over the step
+  kReduced,        // gradient of a unit at its owner
+  kNorm,           // micro: kPart, kBefore; -1: what an update needs of it
+  kValidated,      // the step before
+  kFetched,        // optimizer slice on the device
+  kRingPlace,      // unit: the place, of slices that are awake
+  kGradientPlace,  // unit: the place, of gradients that rest
+  kUpdated,        // new weights at their owner
+  kPublished,      // new weights everywhere
+  kOnTheWire,      // something a neighbouring pipe rank waits for
 };
 
 struct Value {
@@ -46,6 +48,8 @@ struct StepForm {
   const Placement& units;
   int micros = 1;
   bool reduce_every_micro = false;
+  int awake = 0;            // places of the ring
+  int gradient_places = 0;  // of that of gradients which rest
 };
 
 Effects effects_of(const Instruction& at, const StepForm& form, int pipe_rank);

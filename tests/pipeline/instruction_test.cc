@@ -30,7 +30,7 @@ const std::vector<Written>& all_pictures() {
       {{Op::kStore, -1, 3}, "s.3"},          {{Op::kPublish, -1, 120}, "p.120"},
       {{Op::kNormPart, -1, -1}, "Np"},       {{Op::kRecvNorm, -1, -1}, "rn"},
       {{Op::kSendNorm, -1, -1}, "sn"},       {{Op::kValidate, -1, -1}, "V"},
-      {{Op::kReport, -1, -1}, "O"},
+      {{Op::kReport, -1, -1}, "O"},          {{Op::kRest, -1, 3}, "z.3"},
   };
   return kAll;
 }

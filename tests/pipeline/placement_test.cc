@@ -126,5 +126,26 @@ TEST(ExpandUnits, BothHalvesOfASplitBackwardDescend) {
   EXPECT_EQ(print(expand_units(parse("I1.0 W1.0"), units, 0)), "I1.2 I1.1 I1.0 W1.2 W1.1 W1.0 ");
 }
 
+TEST(ExpandUnits, UnitMajorRunsEveryMicroThroughAUnitBeforeTheNext) {
+  const Placement units = split_evenly(2, {}, false);
+  const auto expanded = [&](const char* scheduled) {
+    return print(expand_units(parse(scheduled), units, 0, UnitOrder::kUnitMajor));
+  };
+  EXPECT_EQ(expanded("L0 F0.0 L1 F1.0 X0 B0.0 X1 B1.0 O"),
+            "L0 L1 F0.0 F1.0 F0.1 F1.1 F0.2 F1.2 X0 X1 B0.2 B1.2 B0.1 B1.1 B0.0 B1.0 O ");
+  EXPECT_EQ(expanded("L0 F0.0 X0 L1 F1.0 X1 O"), "L0 L1 F0.0 F1.0 F0.1 F1.1 F0.2 F1.2 X0 X1 O ");
+}
+
+// Blocks 1 2 | 3 are recomputed together: what they keep is given back before the next micro-batch.
+TEST(ExpandUnits, UnitMajorTakesASegmentAsOneBackwards) {
+  Placement units = split_evenly(3, {}, false);
+  units.segment_blocks = 2;
+  const char* const gpipe = "L0 F0.0 L1 F1.0 X0 B0.0 X1 B1.0 O";
+  const Program expanded = expand_units(parse(gpipe), units, 0, UnitOrder::kUnitMajor);
+  EXPECT_EQ(print(insert_recompute(expanded, units)),
+            "L0 L1 F0.0 F1.0 F0.1 F1.1 F0.2 F1.2 F0.3 F1.3 X0 X1 C0.3 B0.3 C1.3 B1.3 C0.1 C0.2 "
+            "B0.2 B0.1 C1.1 C1.2 B1.2 B1.1 B0.0 B1.0 O ");
+}
+
 }  // namespace
 }  // namespace fm::pipeline

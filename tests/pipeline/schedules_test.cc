@@ -165,6 +165,7 @@ TEST(AllSchedules, AreFoundByTheNamesOfOtherProjects) {
       {"1F1B", "1f1b"},
       {"GPipe", "gpipe"},
       {"afab", "gpipe"},
+      {"layer_major", "layer-major"},
       {"Interleaved1F1B", "interleaved-1f1b"},
       {"LoopedBFS", "looped-bfs"},
       {"InterleavedZeroBubble", "interleaved-zb"},

@@ -38,7 +38,8 @@ class Mutator {
   Program& program(int rank) { return programs_[static_cast<std::size_t>(rank)]; }
 
   void mutate(int rank) {
-    const StepForm form{rules_.units, shape_.micros, rules_.plan.reduce_every_micro};
+    const StepForm form{rules_.units, shape_.micros, rules_.plan.reduce_every_micro, rules_.awake,
+                        rules_.gradients.places};
     std::vector<Effects> effects;
     for (const Instruction& at : program(rank)) effects.push_back(effects_of(at, form, rank));
     for (std::size_t index = 0; index < effects.size(); ++index) {
@@ -205,6 +206,49 @@ TEST(ValidateMutationsOfPostValidation, AreAllRefusedByName) {
   EXPECT_EQ(counts.escaped, 0);
   EXPECT_EQ(counts.valid, 2 * 6 * 3 * 5 * 2);
   EXPECT_GT(counts.swapped, 5000);
+}
+
+TEST(ValidateMutationsOfOffload, AreAllRefusedByName) {
+  Counts counts;
+  for (const Schedule schedule : {gpipe, one_f_one_b}) {
+    for (const int zero_stage : {1, 2, 3}) {
+      for (int pipe_ranks = 1; pipe_ranks <= 3; ++pipe_ranks) {
+        for (int micros = 1; micros <= 3; ++micros) {
+          for (int awake = 2; awake <= 5; ++awake) {
+            BuildShape shape{schedule,       pipe_ranks, micros,    3 * pipe_ranks,
+                             awake % 2 == 0, false,      zero_stage};
+            shape.awake = awake;
+            Mutator(shape, counts).run();
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(counts.escaped, 0);
+  EXPECT_EQ(counts.valid, 2 * 3 * 3 * 3 * 4);
+  EXPECT_GT(counts.swapped, 2000);
+}
+
+TEST(ValidateMutationsOfGradientsAtRest, AreAllRefusedByName) {
+  Counts counts;
+  for (const bool tied : {false, true}) {
+    for (const int zero_stage : {1, 2, 3}) {
+      for (int pipe_ranks = 1; pipe_ranks <= 3; ++pipe_ranks) {
+        for (int micros = 1; micros <= 3; ++micros) {
+          for (int places = 2; places <= 4; ++places) {
+            BuildShape shape{gpipe, pipe_ranks, micros, 3 * pipe_ranks, tied, false, zero_stage};
+            shape.awake = places;
+            shape.gradients = {.places = places, .rests = true};
+            shape.units = UnitOrder::kUnitMajor;
+            Mutator(shape, counts).run();
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(counts.escaped, 0);
+  EXPECT_EQ(counts.valid, 2 * 3 * 3 * 3 * 3);
+  EXPECT_GT(counts.swapped, 2000);
 }
 
 }  // namespace

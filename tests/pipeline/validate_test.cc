@@ -92,7 +92,7 @@ TEST(Validate, RefusesReducingPerMicroWhereThePlanReducesOnce) {
 
 TEST(Validate, RefusesOffloadThatNobodyPlanned) {
   EXPECT_EQ(verdict({"K L0 F0.0 F0.1 X0 R.2 B0.1 R.1 B0.0 R.0 N f.0 u.0 s.0"}, alone(1, 0)),
-            "pipe rank 0, instruction 11 (f.0): this plan offloads nothing");
+            "pipe rank 0, instruction 11 (f.0): in this plan no state sleeps");
 }
 
 TEST(Validate, AcceptsASplitBackwardAndRefusesItsHalvesExchanged) {

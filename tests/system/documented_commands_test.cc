@@ -12,20 +12,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Those of a document that train a given model, without the ends of lines.
-std::vector<std::string> commands_of(const std::string& document) {
+// Those of a document that begin and go on so, without the ends of lines.
+std::vector<std::string> commands_of(const std::string& document, const std::string& begin,
+                                     const std::string& holds) {
   const std::string text = content_of(fs::path(FM_SOURCES) / document);
   std::vector<std::string> found;
-  for (std::size_t at = 0; (at = text.find("\nmpirun ", at)) != std::string::npos;) {
+  for (std::size_t at = 0; (at = text.find("\n" + begin, at)) != std::string::npos;) {
     std::string command;
     do {
       const std::size_t end = text.find('\n', ++at);
       command += text.substr(at, end - at);
       at = end;
     } while (command.ends_with('\\') && (command.pop_back(), true));
-    if (command.find("HF_FOLDER") != std::string::npos) found.push_back(command);
+    if (command.find(holds) != std::string::npos) found.push_back(command);
   }
   return found;
+}
+
+// Those that train a given model.
+std::vector<std::string> commands_of(const std::string& document) {
+  return commands_of(document, "mpirun ", "HF_FOLDER");
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -92,6 +98,22 @@ TEST_F(DocumentedCommands, OfFineTuningRunAsPrinted) {
     EXPECT_EQ(ended.out.find("may forget"), std::string::npos) << "a rate for random weights";
     EXPECT_EQ(ended.out.find("train nothing"), std::string::npos) << ended.out;
   }
+}
+
+TEST_F(DocumentedCommands, OfTiersPlanAsPrinted) {
+  const auto commands = commands_of("docs/offload.md", "build/fmengine-train ", "--plan");
+  ASSERT_EQ(commands.size(), 1U);
+  Launch launch{.starter = Starter::kAlone, .words = {}, .variables = {}};
+  std::istringstream words(replaced(commands[0], "configs/", FM_SOURCES "/configs/"));
+  std::string word;
+  words >> word;
+  launch.words.push_back(FM_PROGRAMS "/fmengine-train");
+  while (words >> word) launch.words.push_back(word);
+  const std::string plan = run_well(launch).out;
+  EXPECT_NE(plan.find("tiers optimizer on NVMe (nvme), parameters on NVMe (nvme)"),
+            std::string::npos)
+      << plan;
+  EXPECT_NE(plan.find("  wear "), std::string::npos) << plan;
 }
 
 }  // namespace

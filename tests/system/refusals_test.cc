@@ -268,13 +268,13 @@ TEST_F(Refusals, ABatchThatCannotBeDealtOverThreeDataRanks) {
                  "train_micro_batch_size_per_gpu is one of 1, 2 (");
 }
 
-TEST_F(Refusals, ApexAndOffloadToNvme) {
+TEST_F(Refusals, ApexAndOffloadToNvmeWithoutAFolder) {
   SmallRun run = good_run();
   run.config = config(R"({"train_batch_size": 4, "amp": {"enabled": true}})");
   expect_refusal(launch(run), 10, "--precision fp32");
   run.config = config(R"({"train_batch_size": 4, "zero_optimization": {"stage": 2,
                           "offload_optimizer": {"device": "nvme"}}})");
-  expect_refusal(launch(run), 10, "offload_optimizer");
+  expect_refusal(launch(run), 10, "offload_optimizer.nvme_path is required");
 }
 
 TEST_F(Refusals, AnOutputDirectoryThatCannotBeOne) {

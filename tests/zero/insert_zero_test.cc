@@ -140,6 +140,17 @@ TEST(InsertZero, APhaseGathersEachUnitOnce) {
             "R.0 N u.0 u.1 u.2 O ");
 }
 
+// A gather of each unit forward and one backward, where the schedule is unit-major.
+TEST(InsertZero, AUnitIsGatheredOncePerDirection) {
+  core::ShardPlan plan = core::plan_of(3, SumOrder::kFast);
+  plan.regather = core::Regather::kUnit;
+  EXPECT_EQ(print(insert_zero(parse("L0 L1 F0.0 F1.0 F0.1 F1.1 X0 X1 C0.1 B0.1 C1.1 B1.1 B0.0 "
+                                    "B1.0 O"),
+                              plan, kAlone, 0)),
+            "K L0 L1 g.0 F0.0 F1.0 r.0 g.1 F0.1 F1.1 r.1 g.2 X0 R0.2 X1 r.2 R1.2 g.1 C0.1 B0.1 "
+            "R0.1 C1.1 B1.1 r.1 R1.1 B0.0 R0.0 B1.0 R1.0 N u.0 u.1 u.2 O ");
+}
+
 // Looped, two pipe ranks and two chunks: blocks 1 and 3 on pipe rank 0. Its phases are the forwards
 // of chunk 0, all of chunk 1, and the backwards of chunk 0.
 TEST(InsertZero, AnotherChunkEndsAPhase) {

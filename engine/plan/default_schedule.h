@@ -1,0 +1,16 @@
+// The schedule of a run whose user named none.
+#pragma once
+
+#include "core/mesh.h"
+#include "engine/options.h"
+#include "model/unit.h"
+
+namespace fm::engine {
+
+// Where parameters sleep and there is one pipe rank, layer-major: they then cross the way to the
+// disk once per phase, whatever the number of micro-batches. Not where that would change bits: in
+// the fast order, 1f1b adds the gradients of both ends of a tied matrix in turn.
+TrainOptions with_default_schedule(const TrainOptions& options, const model::Model& model,
+                                   const core::Mesh& mesh);
+
+}  // namespace fm::engine

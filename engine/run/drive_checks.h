@@ -1,0 +1,18 @@
+// What is wrong with drives that state shall sleep on, said before anything is allocated.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "engine/options.h"
+#include "engine/plan/run_plan.h"
+
+namespace fm::engine {
+
+// Collective. Notes about the drives of this rank's host. Throws MachineError (26), the same on
+// every rank, where a drive of any host has no room, or cannot be written to.
+std::vector<std::string> check_drives(const TrainOptions& options, const RunPlan& plan,
+                                      comm::Communicator& world);
+
+}  // namespace fm::engine

@@ -1,0 +1,48 @@
+#include "offload/disk/move_order.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace fm::offload {
+namespace {
+
+bool overlap(const DiskMove& a, const DiskMove& b) {
+  return a.at < b.at + b.size && b.at < a.at + a.size;
+}
+
+bool one_writes(const DiskMove& a, const DiskMove& b) {
+  return a.direction == Direction::kWrite || b.direction == Direction::kWrite;
+}
+
+}  // namespace
+
+void MoveOrder::add(const DiskMovePtr& move, const DiskMove* behind) {
+  move->order = ++asked_;
+  const std::int64_t before = behind == nullptr ? move->order : behind->order;
+  for (const DiskMovePtr& other : active_) {
+    if (other->order >= before || !one_writes(*other, *move) || !overlap(*other, *move)) continue;
+    other->followers.push_back(move);
+    ++move->waits_for;
+  }
+  active_.push_back(move);
+  if (move->held) return;
+  ++moves_;
+  if (move->waits_for == 0) ready_.push_back(move);
+}
+
+void MoveOrder::end(const DiskMovePtr& move) {
+  move->done = true;
+  active_.remove(move);
+  if (!move->held) --moves_;
+  for (const DiskMovePtr& next : std::exchange(move->followers, {})) {
+    if (--next->waits_for == 0 && !next->held) ready_.push_back(next);
+  }
+}
+
+std::vector<DiskMovePtr> MoveOrder::take_ready() {
+  std::sort(ready_.begin(), ready_.end(),
+            [](const DiskMovePtr& a, const DiskMovePtr& b) { return a->order < b->order; });
+  return std::exchange(ready_, {});
+}
+
+}  // namespace fm::offload

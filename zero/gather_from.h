@@ -1,0 +1,16 @@
+// Parameters that become whole from slices that sleep.
+#pragma once
+
+#include "comm/communicator.h"
+#include "core/types.h"
+#include "offload/slice_store.h"
+
+namespace fm::zero {
+
+// This rank's slice, from `at` on in its store, is on its way into its part of `whole` at once. The
+// ranks exchange their slices when the answer is waited for: they wait for what they gather in the
+// same order.
+comm::Pending gather_from(offload::SliceStore& store, core::Bytes at, const comm::Span& whole,
+                          comm::Communicator& ranks);
+
+}  // namespace fm::zero
