@@ -14,7 +14,7 @@ using pipeline::ProgramRules;
 
 // Embedding 0, blocks 1 to 3, head 4.
 ProgramRules rules_with(int awake) {
-  return {.units = pipeline::split(3, 1), .micros = 1, .awake = awake};
+  return {.units = pipeline::split(3, 1), .micros = 1, .plan = {}, .awake = awake};
 }
 std::string with_ring(const std::string& program, int awake, Reads reads = Reads::kAhead) {
   return print(insert_offload(pipeline::parse(program), rules_with(awake), reads));
@@ -53,7 +53,7 @@ TEST(InsertOffload, PublicationsStandBehindTheStore) {
 
 // Pipe rank 1 has units 2 to 4 and the head's end of the matrix: four flat parameters.
 TEST(InsertOffload, TheHeadOfATiedModelTakesTwoPlaces) {
-  ProgramRules rules = {.units = pipeline::split(3, 2, true), .micros = 1, .awake = 3};
+  ProgramRules rules = {.units = pipeline::split(3, 2, true), .micros = 1, .plan = {}, .awake = 3};
   EXPECT_EQ(pipeline::ring_places(rules.units, 2, 3), std::vector<int>({0}));
   EXPECT_EQ(pipeline::ring_places(rules.units, 4, 3), std::vector<int>({2, 0}));
   EXPECT_EQ(print(insert_offload(pipeline::parse("N u.2 u.3 u.4 O"), rules)),
@@ -86,7 +86,8 @@ TEST(InsertOffload, EveryProgramIsProven) {
 std::string verdict(const std::string& end, int awake) {
   const std::vector<pipeline::Program> programs = {
       pipeline::parse("K L0 F0.0 F0.1 X0 R.2 B0.1 R.1 B0.0 R.0 " + end)};
-  const ProgramRules rules = {.units = pipeline::split(1, 1), .micros = 1, .awake = awake};
+  const ProgramRules rules = {
+      .units = pipeline::split(1, 1), .micros = 1, .plan = {}, .awake = awake};
   const auto refusal = pipeline::validate(programs, rules);
   return refusal ? pipeline::describe(*refusal, programs) : "";
 }

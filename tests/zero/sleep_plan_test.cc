@@ -68,7 +68,7 @@ TEST(SleepPlan, ASecondSlotLiesBehindTheFirstOfTheSameFlatParameter) {
   EXPECT_EQ(plan.at({Role::kMoment, 1, 0, 0}), Bytes(32 * kKiB));
   EXPECT_EQ(plan.total(), Bytes(2 * (16 + 24 + 8) * kKiB));
   EXPECT_FALSE(plan.has(Role::kMaster, 0));  // fp32 parameters are their own master
-  EXPECT_THROW(static_cast<void>(plan.at({Role::kMaster, 0})), BugError);
+  EXPECT_THROW(static_cast<void>(plan.at({Role::kMaster, 0})), core::BugError);
 }
 
 TEST(SleepPlan, NarrowParametersAreRoundedUpToPagesAndGradientsHaveOneSlot) {

@@ -14,8 +14,9 @@ namespace {
 using core::Elements;
 
 // An embedding, a block and a head on one pipe rank, with ZeRO 3.
-struct Made {
-  explicit Made(int dp_size, int dp_rank, core::DType element = core::DType::kF32, int slots = 1) {
+struct Sleepers {
+  explicit Sleepers(int dp_size, int dp_rank, core::DType element = core::DType::kF32,
+                    int slots = 1) {
     const auto add = [&](std::int64_t elements) {
       tables.emplace_back(std::vector<core::ParamEntry>{{.name = "w", .shape = {elements}}},
                           core::NoDecay{});
@@ -59,7 +60,7 @@ void fill(const Layout& layout, SleepingState& params) {
 
 TEST(SleepingParams, RanksGatherSlicesInTheOrderOfTheirWaits) {
   comm::run_ranks(2, [](comm::Communicator& dp) {
-    const Made made(2, dp.rank());
+    const Sleepers made(2, dp.rank());
     const auto store = offload::in_host_memory(SleepPlan(made.layout, {Role::kParams}).total());
     core::Ledger ledger;
     ParamStore params(made.layout, ledger, dp);
@@ -85,7 +86,7 @@ TEST(SleepingParams, RanksGatherSlicesInTheOrderOfTheirWaits) {
 // A slice of 3 blocks in bf16 ends within a page, behind which lies another rank's.
 TEST(SleepingParams, HalfAPageAtTheEndLeavesTheNextSliceAlone) {
   comm::run_ranks(2, [](comm::Communicator& dp) {
-    const Made made(2, dp.rank(), core::DType::kBF16);
+    const Sleepers made(2, dp.rank(), core::DType::kBF16);
     ASSERT_EQ(made.layout.at(1).map.slice().count(), 3 * 1024);
     const auto store = offload::in_host_memory(SleepPlan(made.layout, {Role::kParams}).total());
     core::Ledger ledger;
@@ -105,7 +106,7 @@ TEST(SleepingParams, HalfAPageAtTheEndLeavesTheNextSliceAlone) {
 }
 
 TEST(SleepingParams, AnUpdateIsTheNewestWhenItsStepIsAccepted) {
-  const Made made(1, 0, core::DType::kF32, 2);
+  const Sleepers made(1, 0, core::DType::kF32, 2);
   const auto store = offload::in_host_memory(SleepPlan(made.layout, {Role::kParams}).total());
   core::Ledger ledger;
   const auto alone = comm::make_solo();
@@ -139,7 +140,7 @@ TEST(SleepingParams, AnUpdateIsTheNewestWhenItsStepIsAccepted) {
 }
 
 TEST(SleepingParams, TheFirstOnesStayInMemory) {
-  Made made(1, 0);
+  Sleepers made(1, 0);
   const Layout& all = made.layout;
   EXPECT_TRUE(all.at(0).sleeps && all.at(1).sleeps && all.at(2).sleeps);
   // Places of the largest slice, and nothing of each flat parameter's own.

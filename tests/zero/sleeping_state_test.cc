@@ -79,8 +79,9 @@ TEST_F(SleepingStateTest, FlatParametersTakeThePlacesInTurnAndComeBackAsTheyLeft
     for (int flat_param = 0; flat_param < 5; ++flat_param) {
       state_->fetch(flat_param);
       state_->wake(flat_param);
-      EXPECT_EQ(first_of(flat_param), step == 1 ? 0.0F : 100.0F * flat_param + step - 1);
-      first_of(flat_param) = 100.0F * static_cast<float>(flat_param) + static_cast<float>(step);
+      const auto number = static_cast<float>(100 * flat_param + step);
+      EXPECT_EQ(first_of(flat_param), step == 1 ? 0.0F : number - 1.0F);
+      first_of(flat_param) = number;
       state_->store(flat_param);
     }
   }
