@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "checkpoint/damaged_tensors.h"
 #include "checkpoint/find_checkpoint.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors_file.h"
@@ -158,10 +159,10 @@ class Loader {
                                  std::pair<std::int64_t, std::int64_t> bytes,
                                  std::pair<std::uint32_t, std::uint32_t> expected_found) {
     return core::concat(
-        file.path(),
-        ": the checkpoint must be as it was written; resume from an older one (bytes [",
-        bytes.first, ", ", bytes.second, "), CRC-32C expected ", hex_of(expected_found.first),
-        ", found ", hex_of(expected_found.second), ")");
+        file.path(), ": the checkpoint must be as it was written; resume from an older one (",
+        damaged_tensors(file.path(), bytes.first, bytes.second), "bytes [", bytes.first, ", ",
+        bytes.second, "), CRC-32C expected ", hex_of(expected_found.first), ", found ",
+        hex_of(expected_found.second), ")");
   }
 
   // Our files have one layout for one list of tensors: equal headers mean equal tensors.

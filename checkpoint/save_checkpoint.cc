@@ -1,16 +1,21 @@
 #include "checkpoint/save_checkpoint.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <map>
+#include <thread>
+#include <utility>
 
 #include "checkpoint/lineage.h"
 #include "checkpoint/manifest.h"
@@ -20,6 +25,7 @@
 #include "core/crc32c.h"
 #include "core/fault.h"
 #include "core/files/durable_file.h"
+#include "core/finite.h"
 
 namespace fm::checkpoint {
 namespace {
@@ -28,65 +34,145 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kSpareBytes = 1 << 20;   // manifest, directories
 constexpr std::int64_t kRangeBytes = 16 << 20;  // one CRC each: says where damage is
+constexpr int kNice = 10;
 constexpr auto kStorageFailed = core::ExitCode::kStorageFailed;
 
 enum class Who : std::uint8_t { kEveryRank, kRank0 };
+enum class Act : std::uint8_t { kFiles, kSlices, kPublish, kTidy, kCleanUp, kOver };
 
-// One save. Every step of the protocol, S0 to S10, is one call of all_did: the work, its fault
-// point, and the vote after it.
-class Saver {
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+// Every step of the protocol, S0 to S10, is one call of do_step: its fault point, and the work.
+class SaveCourse::Saver {
  public:
-  Saver(const SaveRequest& request, comm::Communicator& world)
-      : request_(request), world_(world), tag_(tag_of_step(request.step)) {}
+  Saver(SaveRequest request, comm::Communicator& world, Where where)
+      : request_(std::move(request)),
+        world_(world),
+        where_(where),
+        tag_(tag_of_step(request_.step)) {
+    const auto start = Clock::now();
+    problem_ = comm::attempt([this] {
+      do_step("ckpt.S0", Who::kEveryRank, [this] { plan_and_check_space(); });
+      do_step("ckpt.S1", Who::kEveryRank, [] {});  // weights stand still, or are a copy
+    });
+    agree();
+    for (const SafetensorsPlan& plan : plans_) result_.bytes += plan.file_bytes;
+    if (!result_.problem.empty()) return;
+    folder_ = request_.output_dir / core::concat(".tmp-", tag_, "-", core::random_tag());
+    folder_ = comm::text_of_rank0(world_, folder_.string());
+    result_.seconds = seconds_since(start);
+    begin(Act::kFiles);
+  }
+  Saver(const Saver&) = delete;
+  Saver& operator=(const Saver&) = delete;
+  ~Saver() {
+    abandoned_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
 
-  SaveResult run() {
-    SaveResult result;
-    result.durable = write_all();
-    result.problem = problem_;
-    if (result.durable) {  // what fails from here on is a warning: the loader needs none of it
-      all_did_or_warn("ckpt.S8",
-                      [this] { core::replace_file(request_.output_dir / "latest", tag_); });
-      all_did_or_warn("ckpt.S9", [] {});  // the vote itself is the acknowledgement
-      all_did_or_warn("ckpt.S10", [this] { prune(); });
-    } else {
-      all_did_or_warn("ckpt.clean_up", [this] { clean_up(); });
-    }
-    for (const SafetensorsPlan& plan : plans_) result.bytes += plan.file_bytes;
-    result.seconds = seconds();
-    return result;
+  bool over() const { return act_ == Act::kOver; }
+  bool ready() const { return done_; }
+  const SaveResult& result() const { return result_; }
+
+  void meet() {
+    FM_CHECK(!over(), "nobody meets when the save of step ", request_.step, " is over");
+    if (thread_.joinable()) thread_.join();
+    if (defect_) std::rethrow_exception(defect_);
+    const auto start = Clock::now();
+    agree();
+    const std::int64_t slowest = std::ranges::max(comm::gather_numbers(world_, act_ns_));
+    result_.seconds += 1e-9 * static_cast<double>(slowest) + seconds_since(start);
+    go_on();
   }
 
  private:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  using Clock = std::chrono::steady_clock;
+
+  // Collective: the first problem of the ranks becomes that of the save.
+  void agree() {
+    if (!problem_.empty()) request_.fence.check();  // its error is not the storage's
+    const std::string problem = comm::first_problem(world_, std::exchange(problem_, ""));
+    if (problem.empty()) return;
+    const bool first = !result_.durable && result_.problem.empty();
+    if (first) result_.problem = problem;
+    if (!first && world_.rank() == 0) warn(problem);
   }
 
-  bool write_all() {
-    return all_did("ckpt.S0", Who::kEveryRank, [this] { plan_and_check_space(); }) &&
-           all_did("ckpt.S1", Who::kEveryRank, [] {}) &&  // weights stand still: no copy is needed
-           all_did("ckpt.S2", Who::kRank0, [this] { create_files(); }) && share_folder() &&
-           all_did("ckpt.S3", Who::kEveryRank, [this] { write_slices(); }) &&
-           all_did("ckpt.S4", Who::kEveryRank, [this] { sync_files(); }) && gather_ranges() &&
-           all_did("ckpt.S5", Who::kRank0, [this] { check_cover(); }) &&
-           all_did("ckpt.S6", Who::kRank0, [this] { write_manifest(); }) &&
-           all_did("ckpt.S7", Who::kRank0, [this] { publish(); });
+  // Behind an act that all ranks have ended.
+  void go_on() {
+    const bool failed = !result_.problem.empty();
+    switch (act_) {
+      case Act::kFiles: return begin(failed ? Act::kCleanUp : Act::kSlices);
+      case Act::kSlices: return begin(failed || !all_finite() ? Act::kCleanUp : Act::kPublish);
+      case Act::kPublish:
+        result_.durable = !failed;
+        return begin(failed ? Act::kCleanUp : Act::kTidy);
+      case Act::kTidy:
+      case Act::kCleanUp: act_ = Act::kOver; return;
+      case Act::kOver: return;
+    }
   }
 
-  bool all_did(std::string_view point, Who who, const std::function<void()>& body) {
-    const std::string mine = comm::attempt([&] {
-      pass(point);
-      if (who != Who::kEveryRank && world_.rank() != 0) return;
-      request_.fence.check();
-      body();
+  void begin(Act act) {
+    act_ = act;
+    done_ = false;
+    if (where_ == Where::kHere) return run_act();
+    thread_ = std::thread([this] {
+      // Training goes before: a thread of its own priority is Linux' extension.
+      static_cast<void>(::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNice));
+      run_act();
     });
-    if (!mine.empty()) request_.fence.check();  // its error is not the storage's
-    problem_ = comm::first_problem(world_, mine);
-    return problem_.empty();
   }
 
-  void all_did_or_warn(std::string_view point, const std::function<void()>& body) {
-    if (all_did(point, Who::kRank0, body) || world_.rank() != 0) return;
-    warn(problem_);
+  // By this rank alone. Errors are told at the meeting.
+  void run_act() noexcept {
+    const auto start = Clock::now();
+    try {
+      problem_ = comm::attempt([this] { work(); });
+    } catch (...) {
+      defect_ = std::current_exception();
+    }
+    act_ns_ = std::chrono::nanoseconds(Clock::now() - start).count();
+    done_ = true;
+  }
+
+  void work() {
+    switch (act_) {
+      case Act::kFiles: return do_step("ckpt.S2", Who::kRank0, [this] { create_files(); });
+      case Act::kSlices:
+        do_step("ckpt.S3", Who::kEveryRank, [this] { write_slices(); });
+        return do_step("ckpt.S4", Who::kEveryRank, [this] { sync_files(); });
+      case Act::kPublish:
+        do_step("ckpt.S5", Who::kRank0, [this] { check_cover(); });
+        do_step("ckpt.S6", Who::kRank0, [this] { write_manifest(); });
+        return do_step("ckpt.S7", Who::kRank0, [this] { publish(); });
+      case Act::kTidy: return tidy();
+      case Act::kCleanUp: return do_step("ckpt.clean_up", Who::kRank0, [this] { clean_up(); });
+      case Act::kOver: return;
+    }
+  }
+
+  // What fails here is a warning: the loader needs none of it.
+  void tidy() {
+    const std::string name = comm::attempt([this] {
+      do_step("ckpt.S8", Who::kRank0,
+              [this] { core::replace_file(request_.output_dir / "latest", tag_); });
+    });
+    const std::string said = comm::attempt([this] { do_step("ckpt.S9", Who::kRank0, [] {}); });
+    do_step("ckpt.S10", Who::kRank0, [this] { prune(); });
+    const std::string& problem = name.empty() ? said : name;
+    FM_MACHINE_CHECK(problem.empty(), kStorageFailed, problem);
+  }
+
+  void do_step(std::string_view point, Who who, const std::function<void()>& body) {
+    pass(point);
+    if (who != Who::kEveryRank && world_.rank() != 0) return;
+    request_.fence.check();
+    body();
   }
 
   void pass(std::string_view point) const {
@@ -131,7 +217,6 @@ class Saver {
   }
 
   void create_files() {
-    folder_ = request_.output_dir / core::concat(".tmp-", tag_, "-", core::random_tag());
     FM_MACHINE_CHECK(fs::create_directory(folder_), kStorageFailed,
                      "a folder of this name must not exist yet; remove it (", folder_.string(),
                      ")");
@@ -146,29 +231,41 @@ class Saver {
     core::sync_folder(request_.output_dir);
   }
 
-  bool share_folder() {
-    folder_ = comm::text_of_rank0(world_, folder_.string());
-    return true;
-  }
-
   void write_slices() {
+    constexpr std::int64_t kRange = kRangeBytes / 4;
     for (const SlicePlace& place : places_) {
       core::WritableFile& file = open_once(place.file);
       const core::FetchedRow row(*place.slice, place.row, core::FetchedRow::Use::kRead);
-      auto left = std::as_bytes(row.floats());
-      std::int64_t offset = place.begin.count();
-      while (!left.empty()) {
-        const auto piece = left.first(std::min(left.size(), static_cast<std::size_t>(kRangeBytes)));
-        const auto bytes = static_cast<std::int64_t>(piece.size());
+      const std::span<const float> all = row.floats();
+      for (std::size_t at = 0; at < all.size(); at += kRange) {
+        FM_MACHINE_CHECK(!abandoned_, kStorageFailed, "the save of ", tag_, " was abandoned");
+        const auto piece = all.subspan(at, std::min<std::size_t>(kRange, all.size() - at));
+        const std::int64_t offset = place.begin.count() + static_cast<std::int64_t>(4 * at);
         ranges_.push_back({.file = static_cast<std::int64_t>(place.file),
                            .offset = offset,
-                           .bytes = bytes,
-                           .crc = core::crc32c(piece)});
-        file.write_at(core::Bytes(offset), piece);
-        offset += bytes;
-        left = left.subspan(piece.size());
+                           .bytes = static_cast<std::int64_t>(piece.size_bytes()),
+                           .crc = crc_of(piece, place, at)});
+        file.write_at(core::Bytes(offset), std::as_bytes(piece));
       }
     }
+  }
+
+  // Looks at the numbers, too, while a core's cache has them. `at`: of the first one in its row.
+  std::uint32_t crc_of(std::span<const float> piece, const SlicePlace& place, std::size_t at) {
+    constexpr std::size_t kBlock = 1 << 15;
+    std::uint32_t crc = 0;
+    for (std::size_t begin = 0; begin < piece.size(); begin += kBlock) {
+      const auto block = piece.subspan(begin, std::min(kBlock, piece.size() - begin));
+      crc = core::crc32c(std::as_bytes(block), crc);
+      if (!request_.finite_only || !broken_.empty()) continue;
+      if (const auto found = core::first_non_finite(block)) {
+        const auto element = static_cast<std::int64_t>(at + begin + *found);
+        broken_ = core::concat(block[*found], " at element ",
+                               place.slice->first_of(place.row).count() + element, " of ",
+                               place.slice->name, " for ", request_.files[place.file].file);
+      }
+    }
+    return crc;
   }
 
   core::WritableFile& open_once(std::size_t file) {
@@ -184,19 +281,26 @@ class Saver {
     open_.clear();
   }
 
+  // Collective, when all is written.
+  bool all_finite() {
+    if (request_.finite_only) result_.problem = comm::first_problem(world_, broken_);
+    result_.broken = result_.problem;
+    if (result_.broken.empty()) gather_ranges();
+    return result_.broken.empty();
+  }
+
   // Rank 0, which writes the manifest, learns what all have written.
-  bool gather_ranges() {
+  void gather_ranges() {
     const std::string mine(reinterpret_cast<const char*>(ranges_.data()),
                            ranges_.size() * sizeof(ManifestRange));
     const std::vector<std::string> all = comm::gather_texts(world_, mine);
     ranges_.clear();
-    if (world_.rank() != 0) return true;
+    if (world_.rank() != 0) return;
     for (const std::string& text : all) {
       const std::size_t old = ranges_.size();
       ranges_.resize(old + text.size() / sizeof(ManifestRange));
       if (!text.empty()) std::memcpy(ranges_.data() + old, text.data(), text.size());
     }
-    return true;
   }
 
   void check_cover() {
@@ -220,7 +324,7 @@ class Saver {
   }
 
   void write_manifest() {
-    manifest_.save_ms = 1 + static_cast<std::int64_t>(1e3 * seconds());
+    manifest_.save_ms = 1 + static_cast<std::int64_t>(1e3 * result_.seconds);
     core::replace_file(folder_ / kManifestName, manifest_text(manifest_));
   }
 
@@ -258,23 +362,42 @@ class Saver {
     std::fprintf(stderr, "fmengine: checkpoint %s: %s\n", tag_.c_str(), problem.c_str());
   }
 
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  const SaveRequest& request_;
+  const SaveRequest request_;
   comm::Communicator& world_;
-  std::string tag_;
+  const Where where_;
+  const std::string tag_;
+  SaveResult result_;
+  Act act_ = Act::kOver;
+  // Of the act that runs or has run: guarded by thread_, and told by done_.
   std::string problem_;
+  std::exception_ptr defect_;
+  std::int64_t act_ns_ = 0;
+  std::atomic<bool> done_ = false;
+  std::atomic<bool> abandoned_ = false;
+  std::thread thread_;
   fs::path folder_;
   std::vector<SafetensorsPlan> plans_;
   std::vector<SlicePlace> places_;
   std::map<std::size_t, core::WritableFile> open_;
   std::vector<ManifestRange> ranges_;
+  std::string broken_;  // the first number of this rank that is not finite
   Manifest manifest_;
 };
 
-}  // namespace
+SaveCourse::SaveCourse(SaveRequest request, comm::Communicator& world, Where where)
+    : saver_(std::make_unique<Saver>(std::move(request), world, where)) {}
+SaveCourse::SaveCourse(SaveCourse&&) noexcept = default;
+SaveCourse::~SaveCourse() = default;
+
+bool SaveCourse::over() const { return saver_->over(); }
+bool SaveCourse::ready() const { return saver_->ready(); }
+void SaveCourse::meet() { saver_->meet(); }
+const SaveResult& SaveCourse::result() const { return saver_->result(); }
 
 SaveResult save_checkpoint(const SaveRequest& request, comm::Communicator& world) {
-  return Saver(request, world).run();
+  SaveCourse course(request, world, SaveCourse::Where::kHere);
+  while (!course.over()) course.meet();
+  return course.result();
 }
 
 }  // namespace fm::checkpoint

@@ -59,7 +59,11 @@ RunDevice open_card(const engine::DeviceOptions& options, const comm::LaunchInfo
   if (const auto rates = engine::card_rates(card.name)) {
     run.peak_flops = rates->bf16_peak * world.size();
   }
-  run.memory = {{core::host_name() + " " + card.uuid, "what is free on " + card.name, card.free}};
+  using Holds = machine::MemoryLimit::Holds;
+  run.memory = machine::memory_limits();
+  for (machine::MemoryLimit& limit : run.memory) limit.holds = Holds::kHost;
+  run.memory.push_back({core::host_name() + " " + card.uuid, "what is free on " + card.name,
+                        card.free, Holds::kDevice});
   return run;
 }
 

@@ -22,6 +22,7 @@ constexpr ProgramRow kPrograms[] = {
     {"train", "train a language model on one rank or many"},
     {"generate", "continue a text with a trained model"},
     {"export", "make a Hugging Face folder of a checkpoint"},
+    {"checkpoint", "list, verify, prune and compare checkpoints"},
     {"tokenize", "make token ids of text, ahead of a run"},
     {"report", "make one HTML page of a run"},
     {"explain", "tell what an exit code means, and whether to start again"},

@@ -134,10 +134,17 @@ fm::engine::PlanHost plan_host(Command& command) {
     const bool known = card.memory.count() > 0;
     kind = known || kind == DeviceKind::kCuda ? DeviceKind::kCuda : DeviceKind::kCpu;
     if (kind == DeviceKind::kCuda) {
+      using Holds = fm::machine::MemoryLimit::Holds;
       const fm::core::Bytes left = card.memory - fm::core::Bytes(fm::engine::kCardOverhead);
-      return {.memory = known ? Limits{{"device", "a GPU of " + fm::core::human(card.memory), left}}
-                              : Limits{},
-              .card = card.card};
+      Limits limits;
+      if (known) {
+        limits.push_back(
+            {"device", "a GPU of " + fm::core::human(card.memory), left, Holds::kDevice});
+      }
+      if (command.host_memory) {
+        limits.push_back({"host", "--host_memory", *command.host_memory, Holds::kHost});
+      }
+      return {.memory = std::move(limits), .card = card.card};
     }
   }
   return {.memory = command.host_memory ? Limits{{"host", "--host_memory", *command.host_memory}}

@@ -1,9 +1,11 @@
 // A device that computes beside the CPU: its memory and its queues.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "core/buffer.h"
+#include "core/host_calls.h"
 #include "core/queue.h"
 
 namespace fm::core {
@@ -20,6 +22,11 @@ class Device {
   virtual Queue& compute() = 0;
   virtual Queue& in() = 0;
   virtual Queue& out() = 0;
+  // One more queue, without an order of its own. It dies before the device.
+  virtual std::shared_ptr<Queue> new_queue() = 0;
+  virtual std::unique_ptr<HostCalls> new_host_calls() = 0;
+  // The host's memory that copies reach at the link's full rate (page-locked), and slow to make.
+  virtual MemorySource& host_memory() = 0;
 };
 
 }  // namespace fm::core

@@ -20,6 +20,7 @@ std::string_view name_of(Account account) {
     case Account::kScratch: return "scratch";
     case Account::kActivations: return "activations";
     case Account::kData: return "data";
+    case Account::kSaves: return "saves";
   }
   return "?";
 }

@@ -22,8 +22,9 @@ enum class Account : std::uint8_t {
   kScratch,      // canonical counter, kernels' work space
   kActivations,  // what backward needs, hidden states and their gradients
   kData,         // token streams
+  kSaves,        // copies that are being saved
 };
-inline constexpr std::size_t kAccountCount = 7;
+inline constexpr std::size_t kAccountCount = 8;
 
 std::string_view name_of(Account account);
 

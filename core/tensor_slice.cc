@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <type_traits>
 
 #include "core/check.h"
 #include "core/element.h"
@@ -14,6 +15,7 @@ class InMemory : public TensorSource {
   explicit InMemory(float* data) : data_(data) {}
   float* fetch(Elements first, Elements /*count*/) override { return data_ + first.count(); }
   void drop(Elements /*first*/, Elements /*count*/, bool /*written*/) override {}
+  bool reads_by_threads() const override { return true; }
 
  private:
   float* data_;
@@ -69,6 +71,14 @@ class InDeviceMemory : public TensorSource {
       queue_.finish();
     }
     fetched_.erase(at);
+  }
+  void read(Elements first, Elements count, float* to) override {
+    if constexpr (std::is_same_v<T, float>) {
+      queue_.copy_out(data_ + first.count(), to, bytes_of(count, DType::kF32));
+      queue_.finish();
+    } else {
+      TensorSource::read(first, count, to);
+    }
   }
 
  private:
@@ -139,6 +149,12 @@ class EntryCutter {
 };
 
 }  // namespace
+
+void TensorSource::read(Elements first, Elements count, float* to) {
+  const float* const from = fetch(first, count);
+  std::copy_n(from, count.count(), to);
+  drop(first, count, false);
+}
 
 std::shared_ptr<TensorSource> in_memory(float* data) { return std::make_shared<InMemory>(data); }
 

@@ -19,6 +19,10 @@ class TensorSource {
   virtual float* fetch(Elements first, Elements count) = 0;
   // `written`: they were changed, and are kept as they are now.
   virtual void drop(Elements first, Elements count, bool written) = 0;
+  // Copies numbers [first, first + count) to `to`.
+  virtual void read(Elements first, Elements count, float* to);
+  // Whether threads may read several parts at once.
+  virtual bool reads_by_threads() const { return false; }
 };
 
 std::shared_ptr<TensorSource> in_memory(float* data);

@@ -93,6 +93,8 @@ struct TrainOptions {
   std::int64_t train_steps = 100;
   std::int64_t save_steps = 100;
   bool saves = true;  // false: neither checkpoints nor an export, but on a signal
+  // Checkpoints between steps are written from a copy while training goes on, if there is memory.
+  bool save_async = true;
   std::int64_t log_steps = 1;
   bool log_phases = false;  // with every line; else with every tenth
   std::int64_t eval_steps = 100;

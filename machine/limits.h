@@ -1,6 +1,7 @@
 // What bounds this process, CPU time and memory, and how much of it was in use.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -35,6 +36,9 @@ struct MemoryLimit {
   std::string id;    // the same on all ranks that it bounds together, on no others
   std::string name;  // "MemAvailable of /proc/meminfo"
   core::Bytes available;
+  // What lies there: all that a rank allocates, or what its device holds, or the host beside one.
+  enum class Holds : std::uint8_t { kAll, kDevice, kHost };
+  Holds holds = Holds::kAll;
 };
 
 // MemAvailable of the host, and of every limited control group of this process and those above them

@@ -44,9 +44,9 @@ class HostStore : public SliceStore {
   };
   using Place = std::shared_ptr<Asked>;
 
-  class Waiting : public Move::State {
+  class MemoryWait : public Move::State {
    public:
-    Waiting(HostStore& store, Place asked) : store_(store), asked_(std::move(asked)) {}
+    MemoryWait(HostStore& store, Place asked) : store_(store), asked_(std::move(asked)) {}
     void wait() override { store_.make_up_to(asked_); }
 
    private:
@@ -63,7 +63,7 @@ class HostStore : public SliceStore {
 
   Move queue(Asked asked) {
     asked_.push_back(std::make_shared<Asked>(asked));
-    return Move(std::make_unique<Waiting>(*this, asked_.back()));
+    return Move(std::make_unique<MemoryWait>(*this, asked_.back()));
   }
 
   // In the order of asking.

@@ -33,9 +33,10 @@ class LastPage {
 };
 
 // A slice on its way into its part of a slot.
-class Arriving : public comm::Pending::Task {
+class FromStore : public comm::Pending::Task {
  public:
-  Arriving(offload::SliceStore& store, Bytes at, const comm::Span& whole, comm::Communicator& ranks)
+  FromStore(offload::SliceStore& store, Bytes at, const comm::Span& whole,
+            comm::Communicator& ranks)
       : ranks_(ranks), whole_(whole) {
     const auto size = static_cast<std::size_t>(whole.bytes().count() / ranks.size());
     slice_ = {static_cast<std::byte*>(whole.data) + size * static_cast<std::size_t>(ranks.rank()),
@@ -69,7 +70,7 @@ class Arriving : public comm::Pending::Task {
 
 comm::Pending gather_from(offload::SliceStore& store, Bytes at, const comm::Span& whole,
                           comm::Communicator& ranks) {
-  return comm::Pending(std::make_unique<Arriving>(store, at, whole, ranks));
+  return comm::Pending(std::make_unique<FromStore>(store, at, whole, ranks));
 }
 
 }  // namespace fm::zero

@@ -19,6 +19,9 @@ using core::Elements;
 using core::Home;
 using pipeline::Op;
 
+// A unit may have two flat parameters, and its gradients come down before either goes up.
+constexpr int kFewestHostPlaces = 2;
+
 SentCopies copies_of(const StateRules& rules, int dp_rank) {
   const int others = rules.dp_size - 1;
   if (rules.host_of.empty()) return {others, others};
@@ -48,6 +51,7 @@ class Builder {
     }
     if (units.tied) add_tied();
     out_.trained = out_.count();
+    leave_device();
     add_frozen();
     lay_params_to_sleep();
     place_gathered();
@@ -97,6 +101,54 @@ class Builder {
     cut(flat_param, table);
     out_.flat_params.push_back(flat_param);
     return out_.count() - 1;
+  }
+
+  // The first units keep on the device what `host_share` leaves there, as in DeepSpeed
+  // (runtime/zero/stage3.py, "ratio"). Each flat parameter is in one place as a whole.
+  void leave_device() {
+    if (out_.tiers.moments != core::Tier::kHost) return;
+    Elements all, before;
+    for (const FlatParam& flat_param : out_.flat_params) all += flat_param.optimizer.count;
+    const double stays = (1.0 - out_.host_share) * static_cast<double>(all.count());
+    for (FlatParam& flat_param : out_.flat_params) {
+      before += flat_param.optimizer.count;
+      flat_param.on_host = flat_param.alias < 0 && flat_param.optimizer.count.count() > 0 &&
+                           static_cast<double>(before.count()) > stays;
+    }
+  }
+  bool any_on_host() const { return std::ranges::any_of(out_.flat_params, &FlatParam::on_host); }
+  // Moments and master of one flat parameter, where some lie in the host's memory, which has a copy
+  // of fp32 parameters as a master.
+  void reserve_beside(const FlatParam& flat_param) {
+    const bool has_master = out_.has_master() || flat_param.on_host;
+    for (int each = 0; each <= out_.moments; ++each) {
+      const bool master = each == out_.moments;
+      reserve(master ? Role::kMaster : Role::kMoment, Account::kOptimizer,
+              master && !has_master ? Elements(0) : flat_param.optimizer.count,
+              Reservation::Where::kPrivate);
+      if (!flat_param.on_host) continue;
+      out_.reservations.back().tier = core::Tier::kHost;
+      out_.reservations.back().crosses = master && !out_.has_master();
+    }
+  }
+  void reserve_host_places() {
+    if (!any_on_host()) return;
+    Elements largest;
+    for (const FlatParam& flat_param : trained()) {
+      if (flat_param.on_host) largest = std::max(largest, flat_param.optimizer.count);
+    }
+    const auto add = [&](Role role, core::DType element) {
+      out_.reservations.push_back({.role = role,
+                                   .account = Account::kOptimizer,
+                                   .element = element,
+                                   .count = largest,
+                                   .tier = core::Tier::kHost,
+                                   .crosses = true});
+    };
+    for (int place = 0; place < std::max(out_.awake, kFewestHostPlaces); ++place) {
+      add(Role::kHostGradient, DType::kF32);
+      if (out_.has_master()) add(Role::kHostRounded, out_.element);
+    }
   }
 
   // Behind all flat parameters that are trained.
@@ -219,11 +271,16 @@ class Builder {
     }
     for (const FlatParam& flat_param : trained()) {
       if (!flat_param.in_gradient_ring) reserve_gradient(flat_param.grads.count);
+      if (any_on_host()) {
+        reserve_beside(flat_param);
+        continue;
+      }
       if (!out_.sleeps(Role::kMoment)) reserve_state(Role::kMoment, flat_param.optimizer.count);
       if (!out_.sleeps(Role::kMaster)) reserve_state(Role::kMaster, flat_param.optimizer.count);
     }
     reserve_gradient_ring();
     reserve_rings();
+    reserve_host_places();
     out_.undoes = out_.undoes && pipe_rank_ + 1 < input_.units.pipe_ranks();
     if (!out_.undoes) return;
     const int values = 1 + out_.moments + (out_.keeps_gradients ? 1 : 0);
@@ -350,7 +407,16 @@ Layout make_layout(const LayoutInput& input, int pipe_rank, int dp_rank) {
 Bytes Layout::charged(Account account) const {
   Bytes out;
   for (const Reservation& at : reservations) {
-    if (at.account == account) out += core::bytes_of(at.share, at.element);
+    const bool here = at.tier != core::Tier::kHost;
+    if (here && at.account == account) out += core::bytes_of(at.share, at.element);
+  }
+  return out;
+}
+
+Bytes Layout::host_bytes() const {
+  Bytes out;
+  for (const Reservation& at : reservations) {
+    if (at.tier == core::Tier::kHost) out += core::bytes_of(at.share, at.element);
   }
   return out;
 }

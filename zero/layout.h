@@ -51,10 +51,10 @@ struct SlotPlace {
 struct FlatParam {
   int unit = 0;
   bool tied_end = false;  // the head's end of the tied matrix; counted at the embedding's place
-  int alias = -1;   // flat parameter whose weights and moments serve this one (same pipe rank)
-  int frozen = -1;  // flat parameter of the frozen parameters of the same unit
-  // Its gradient takes a place in turn (pipeline/gradient_ring.h).
-  bool in_gradient_ring = false;
+  int alias = -1;        // flat parameter whose weights and moments serve this one (same pipe rank)
+  int frozen = -1;       // flat parameter of the frozen parameters of the same unit
+  bool on_host = false;  // its optimizer state lies in the host's memory, beside the device
+  bool in_gradient_ring = false;  // its gradient takes a place in turn (pipeline/gradient_ring.h)
   // Its parameters sleep, where those of the layout do and it is not among the first.
   bool sleeps = false;
   int writers = 1;  // units that add to its gradient before it is reduced
@@ -92,10 +92,12 @@ enum class Role : std::uint8_t {
   kTiedSlot,       // of the flat parameter that waits alone
   kIncoming,       // as many as gradient slots
   kTiedIncoming,
-  kOtherEnd,    // the gradient that the other end of the tied matrix sends
-  kDirections,  // the whole flat parameter's, where the optimizer moves matrices as a whole
-  kMatrixRoom,  // what it computes them in
-  kBefore,      // fp32 parameters, moments and maybe gradients before an update that may be undone
+  kOtherEnd,      // the gradient that the other end of the tied matrix sends
+  kDirections,    // the whole flat parameter's, where the optimizer moves matrices as a whole
+  kMatrixRoom,    // what it computes them in
+  kHostGradient,  // a place of a ring, in the host's memory: a gradient that came down
+  kHostRounded,   // and the new parameters that go up
+  kBefore,  // fp32 parameters, moments and maybe gradients before an update that may be undone
 };
 
 struct Reservation {
@@ -108,6 +110,7 @@ struct Reservation {
   Where where = Where::kPrivate;
   core::Elements share = count;  // that this rank is charged
   core::Tier tier = core::Tier::kDevice;
+  bool crosses = false;  // of the host's: copies between it and the device read or write it
   bool in_ring = false;  // one place of several, which flat parameters that sleep take in turn
 };
 
@@ -161,13 +164,18 @@ struct Layout : StateRules {
   int ring_place(int flat_param) const { return flat_param % awake; }
   // Which of the buffers of kGrads has its gradient: places of the ring lie behind all others.
   int gradient_buffer(int flat_param) const;
-  // Whether the parameters of a flat parameter are the rounded fp32 ones of the optimizer.
-  bool has_master(int flat_param) const { return has_master() && !is_frozen(flat_param); }
+  // Whether the parameters of a flat parameter follow from fp32 ones of the optimizer: are them,
+  // rounded, or are a copy of the host's.
+  bool has_master(int flat_param) const {
+    return (has_master() || at(flat_param).on_host) && !is_frozen(flat_param);
+  }
   bool has_master() const { return element != core::DType::kF32; }
   // Whether every rank, and not the owner alone, gets the sum of a gradient.
   bool sums_are_whole() const;
-  // Of every reservation in the account.
+  // Of every reservation in the account where the rank computes, and of all of them in the host's
+  // memory beside its device.
   core::Bytes charged(core::Account account) const;
+  core::Bytes host_bytes() const;
   // The flat parameter that has the parameters of this one.
   int home_of(int flat_param) const {
     return at(flat_param).alias < 0 ? flat_param : at(flat_param).alias;

@@ -1,7 +1,12 @@
 #include "zero/optimizer_shard.h"
 
 #include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
 #include <span>
+#include <thread>
+#include <utility>
 
 #include "core/check.h"
 #include "kernels/pointwise/elements.h"
@@ -30,9 +35,37 @@ void round(const core::Work& work, core::DType element, void* params, const floa
   }
 }
 
+// body(begin, end) on parts of the range, which threads take in turn.
+template <class Body>
+void for_parts(int threads, const Range& range, const Body& body) {
+  const std::int64_t parts = core::ceil_div(range.count.count(), kPart.count());
+  std::atomic<std::int64_t> next = 0;
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto run = [&] {
+    try {
+      for (std::int64_t part = next++; part < parts; part = next++) {
+        const Elements begin = range.first + kPart * part;
+        body(begin, std::min(begin + kPart, range.first + range.count));
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      failure = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (std::int64_t i = 1; i < std::min<std::int64_t>(threads, parts); ++i) {
+      others.emplace_back(run);
+    }
+    run();
+  }
+  if (failure != nullptr) std::rethrow_exception(failure);
+}
+
 }  // namespace
 
-OptimizerShard::OptimizerShard(const Layout& layout, const core::RankMemory& memory,
+OptimizerShard::OptimizerShard(const Layout& layout, const StateMemory& memory,
                                const optim::OptimizerOptions& options, const UpdateRanks& others)
     : layout_(layout),
       options_(options),
@@ -74,7 +107,7 @@ std::vector<RingArray> OptimizerShard::rings() const {
   const auto add = [&](Role role, const std::vector<core::Buffer>& buffers, int arrays) {
     if (!layout_.sleeps(role) || buffers.empty()) return;
     for (int array = 0; array < arrays; ++array) {
-      RingArray& ring = out.emplace_back(RingArray{.role = role, .moment = array});
+      RingArray& ring = out.emplace_back(RingArray{.role = role, .moment = array, .places = {}});
       for (auto at = static_cast<std::size_t>(array); at < buffers.size();
            at += static_cast<std::size_t>(arrays)) {
         ring.places.push_back(buffers[at].span());
@@ -110,8 +143,8 @@ void* OptimizerShard::updated(int flat_param, ParamStore& params) const {
 }
 
 void OptimizerShard::round_master(const core::Work& work, int flat_param, ParamStore& params) {
-  FM_CHECK(layout_.has_master(flat_param), "flat parameter ", flat_param,
-           " has no master to round");
+  FM_CHECK(layout_.has_master(flat_param) && !layout_.at(flat_param).on_host, "flat parameter ",
+           flat_param, " has no master to round here");
   round(work, layout_.element, updated(flat_param, params), master(flat_param), Elements(0),
         layout_.at(flat_param).optimizer.count);
 }
@@ -128,6 +161,7 @@ OptimizerShard::Owned OptimizerShard::owned_of(int flat_param, ParamStore& param
   at.first = updates.first;
   at.last = at.first + updates.count;
   at.values = updated(flat_param, params);
+  FM_CHECK(!layout_.at(flat_param).on_host, "the host updates flat parameter ", flat_param);
   at.param = layout_.has_master() ? master(flat_param) : static_cast<float*>(at.values);
   at.grad = grad.data();
   return at;
@@ -223,6 +257,41 @@ void OptimizerShard::update_parts(const core::Work& work, int flat_param,
   const Elements boundary = std::clamp(layout_.at(flat_param).table->decayed(), at.first, at.last);
   run(boundary, at.last);
   run(at.first, boundary);
+}
+
+OptimizerShard::Owned OptimizerShard::owned_on_host(const HostSlice& slice) {
+  const FlatParam& here = layout_.at(slice.flat_param);
+  FM_CHECK(here.on_host, "the device updates flat parameter ", slice.flat_param);
+  Owned at;
+  at.first = here.optimizer.first;
+  at.last = at.first + here.optimizer.count;
+  at.values = slice.rounded;
+  at.param = master(slice.flat_param);
+  at.grad = slice.grad;
+  return at;
+}
+
+void OptimizerShard::update_on_host(int threads, const HostSlice& slice,
+                                    const optim::UpdateScalars& scalars) {
+  FM_CHECK(options_.rule->by_tensor == nullptr && options_.rule->by_matrix == nullptr,
+           options_.rule->name, " moves tensors as a whole");
+  const Owned at = owned_on_host(slice);
+  const Elements decayed = layout_.at(slice.flat_param).table->decayed();
+  for_parts(threads, {at.first, at.last - at.first}, [&](Elements begin, Elements end) {
+    const core::Work here;
+    const Elements boundary = std::clamp(decayed, begin, end);
+    for (const auto& [from, until] : {std::pair(begin, boundary), std::pair(boundary, end)}) {
+      if (from == until) continue;
+      optim::update(here, options_, scalars, slice_of(slice.flat_param, at, from, until));
+    }
+    round_moved(here, at, begin, end);
+  });
+}
+
+void OptimizerShard::round_on_host(int threads, const HostSlice& slice) {
+  const Owned at = owned_on_host(slice);
+  for_parts(threads, {at.first, at.last - at.first},
+            [&](Elements begin, Elements end) { round_moved({}, at, begin, end); });
 }
 
 float* OptimizerShard::all_directions(const core::Work& work, int flat_param, const Owned& at) {

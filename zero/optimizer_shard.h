@@ -21,13 +21,20 @@ struct UpdateRanks {
   NormRanks norms = {};
 };
 
+// Memory of the host for the update of a flat parameter whose moments and master lie there.
+struct HostSlice {
+  int flat_param = 0;
+  float* grad = nullptr;    // of all that the rank updates of it
+  void* rounded = nullptr;  // becomes the parameters of a narrower type; null: there is none
+};
+
 // Invariant: moments and masters of gaps and padding are zero. Parameters are the rounded master.
 // Thread:    the rank's thread.
 // Lifetime:  layout and ledger outlive it.
 class OptimizerShard {
  public:
   // `others`: for rules that move whole tensors.
-  OptimizerShard(const Layout& layout, const core::RankMemory& memory,
+  OptimizerShard(const Layout& layout, const StateMemory& memory,
                  const optim::OptimizerOptions& options, const UpdateRanks& others = {});
 
   // Updates what this rank owns of the flat parameter: everything in ZeRO 0, its slice otherwise.
@@ -35,13 +42,18 @@ class OptimizerShard {
   void update(core::Work& work, int flat_param, const optim::UpdateScalars& scalars,
               ParamStore& params, GradStore& grads);
 
+  // The same by this CPU, of what lies in its memory: pure per element, before it returns, with so
+  // many threads. From any thread, of one flat parameter at a time.
+  void update_on_host(int threads, const HostSlice& slice, const optim::UpdateScalars& scalars);
+  void round_on_host(int threads, const HostSlice& slice);
+
   // Where the layout undoes: what the next update of the flat parameter changes, aside and back.
   // Parameters that are rounded from a master are rounded again.
   void set_aside(core::Work& work, int flat_param, ParamStore& params, GradStore& grads);
   void undo(core::Work& work, int flat_param, ParamStore& params, GradStore& grads);
 
   // The fp32 parameters that this rank keeps under plan.optimizer, null where ParamStore's are
-  // fp32.
+  // fp32 and the device updates them.
   float* master(int flat_param);
   // The rounded master becomes this rank's part of the parameters.
   void round_master(const core::Work& work, int flat_param, ParamStore& params);
@@ -64,6 +76,7 @@ class OptimizerShard {
   // What set_aside keeps of the flat parameter: so many arrays one behind the other.
   float* before_of(int flat_param, std::size_t arrays);
   Owned owned_of(int flat_param, ParamStore& params, GradStore& grads);
+  Owned owned_on_host(const HostSlice& slice);
   // The arrays of fp32 that an update changes, in the order in which they are set aside.
   std::vector<float*> changed_by_update(int flat_param, const Owned& at);
   // Numbers [begin, end) of the flat parameter, all of them decayed or none.

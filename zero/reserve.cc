@@ -5,8 +5,16 @@
 namespace fm::zero {
 namespace {
 
-core::MemorySource& source_of(const Reservation& at, const core::RankMemory& memory,
+const HostMemory& host_of(const StateMemory& memory) {
+  FM_CHECK(memory.host != nullptr, "memory of the host beside a device needs a source");
+  return *memory.host;
+}
+
+core::MemorySource& source_of(const Reservation& at, const StateMemory& memory,
                               comm::Communicator* dp) {
+  if (at.tier == core::Tier::kHost) {
+    return at.crosses ? host_of(memory).crossed : host_of(memory).own;
+  }
   const bool moves = at.in_ring && memory.source.of_host();  // from and to a disk
   if (at.where == Reservation::Where::kPrivate) return moves ? core::heap_pages() : memory.source;
   FM_CHECK(dp != nullptr, "memory that others read needs their communicator");
@@ -17,13 +25,13 @@ core::MemorySource& source_of(const Reservation& at, const core::RankMemory& mem
 
 }  // namespace
 
-std::vector<core::Buffer> reserve(const Layout& layout, Role role, const core::RankMemory& memory,
+std::vector<core::Buffer> reserve(const Layout& layout, Role role, const StateMemory& memory,
                                   comm::Communicator* dp) {
   std::vector<core::Buffer> out;
   for (const Reservation& at : layout.reservations) {
     if (at.role != role) continue;
-    FM_CHECK(at.tier == core::Tier::kDevice, "no store keeps buffers in another tier yet");
-    out.emplace_back(memory.ledger, at.account, core::bytes_of(at.count, at.element),
+    core::Ledger& ledger = at.tier == core::Tier::kHost ? host_of(memory).ledger : memory.ledger;
+    out.emplace_back(ledger, at.account, core::bytes_of(at.count, at.element),
                      source_of(at, memory, dp), core::bytes_of(at.share, at.element));
   }
   return out;

@@ -15,9 +15,25 @@ void check_ranks(const Layout& layout, const Ranks& dp) {
   layout.check_ranks(dp.rank(), dp.size());
 }
 
+// The host's memory beside a device that computes: what this CPU alone touches, and what copies
+// between both read and write.
+struct HostMemory {
+  core::Ledger& ledger;
+  core::MemorySource& own;
+  core::MemorySource& crossed;
+};
+
+// Where a rank keeps its state.
+struct StateMemory : core::RankMemory {
+  StateMemory(const core::RankMemory& memory,  // NOLINT(google-explicit-constructor)
+              const HostMemory* beside = nullptr)
+      : RankMemory(memory), host(beside) {}
+  const HostMemory* host;  // null: nothing lies there
+};
+
 // All of one role, in the order of the list. `dp`: the ranks that read it, for memory that others
 // read; null where all of it is private.
-std::vector<core::Buffer> reserve(const Layout& layout, Role role, const core::RankMemory& memory,
+std::vector<core::Buffer> reserve(const Layout& layout, Role role, const StateMemory& memory,
                                   comm::Communicator* dp);
 
 }  // namespace fm::zero

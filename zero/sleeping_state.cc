@@ -17,7 +17,7 @@ SleepingState::SleepingState(const Layout& layout, SleepPlan plan, offload::Slic
       store_(store),
       arrays_(std::move(arrays)),
       places_(static_cast<std::size_t>(layout.ring_places())),
-      slots_(layout.flat_params.size()) {
+      versions_(layout.flat_params.size()) {
   FM_CHECK(store.bytes() >= plan_.total(), "what sleeps takes ", plan_.total().count(),
            " bytes, and the store has ", store.bytes().count());
   for (const RingArray& array : arrays_) {
@@ -34,11 +34,11 @@ bool SleepingState::sleeps(int flat_param) const {
       arrays_, [&](const RingArray& array) { return plan_.has(array.role, flat_param); });
 }
 
-SleepingState::Place& SleepingState::place_of(int flat_param) {
+SleepingState::RingPlace& SleepingState::place_of(int flat_param) {
   return places_[static_cast<std::size_t>(layout_.ring_place(flat_param))];
 }
 
-void SleepingState::finish(Place& place) {
+void SleepingState::finish(RingPlace& place) {
   for (offload::Move& move : place.moves) move.wait();
   place.moves.clear();
 }
@@ -53,7 +53,7 @@ std::span<std::byte> SleepingState::memory_of(const RingArray& array, int flat_p
 
 void SleepingState::fetch(int flat_param, From from) {
   if (!sleeps(flat_param)) return;
-  Place& place = place_of(flat_param);
+  RingPlace& place = place_of(flat_param);
   FM_CHECK(place.at == At::kAsleep || place.at == At::kLeaving, "flat parameter ", flat_param,
            " cannot be fetched over ", place.flat_param);
   finish(place);
@@ -69,7 +69,7 @@ void SleepingState::fetch(int flat_param, From from) {
 
 void SleepingState::wake(int flat_param) {
   if (!sleeps(flat_param)) return;
-  Place& place = place_of(flat_param);
+  RingPlace& place = place_of(flat_param);
   FM_CHECK(place.flat_param == flat_param && place.at == At::kArriving, "flat parameter ",
            flat_param, " was not fetched");
   finish(place);
@@ -78,37 +78,37 @@ void SleepingState::wake(int flat_param) {
 
 void SleepingState::store(int flat_param) {
   if (!sleeps(flat_param)) return;
-  Place& place = place_of(flat_param);
+  RingPlace& place = place_of(flat_param);
   FM_CHECK(place.flat_param == flat_param && place.at == At::kAwake, "flat parameter ", flat_param,
            " is not awake");
-  Slots& slots = slots_[static_cast<std::size_t>(flat_param)];
-  slots.written = (slots.newest + 1) % layout_.tier_slots;
+  Versions& of_this = versions_[static_cast<std::size_t>(flat_param)];
+  of_this.written = (of_this.newest + 1) % layout_.tier_slots;
   place.at = At::kLeaving;
   for (const RingArray& array : arrays_) {
     if (!plan_.has(array.role, flat_param)) continue;
-    const Bytes to = plan_.at({array.role, flat_param, array.moment, slots.written});
+    const Bytes to = plan_.at({array.role, flat_param, array.moment, of_this.written});
     place.moves.push_back(store_.write(to, memory_of(array, flat_param)));
   }
 }
 
 void SleepingState::drop(int flat_param) {
   if (!sleeps(flat_param)) return;
-  Place& place = place_of(flat_param);
+  RingPlace& place = place_of(flat_param);
   FM_CHECK(place.flat_param == flat_param, "flat parameter ", flat_param, " is not in its place");
   finish(place);
   place = {};
 }
 
 void SleepingState::accept() {
-  for (Slots& slots : slots_) slots.newest = slots.written;
+  for (Versions& each : versions_) each.newest = each.written;
 }
 
 void SleepingState::refuse() {
-  for (Slots& slots : slots_) slots.written = slots.newest;
+  for (Versions& each : versions_) each.written = each.newest;
 }
 
 void SleepingState::settle() {
-  for (Place& place : places_) {
+  for (RingPlace& place : places_) {
     if (place.at != At::kLeaving) continue;
     finish(place);
     place = {};
@@ -118,7 +118,7 @@ void SleepingState::settle() {
 Bytes SleepingState::newest(Role role, int flat_param, int moment) const {
   const int slot = slots_of(layout_, role, flat_param) == 1
                        ? 0
-                       : slots_[static_cast<std::size_t>(flat_param)].newest;
+                       : versions_[static_cast<std::size_t>(flat_param)].newest;
   return plan_.at({role, flat_param, moment, slot});
 }
 

@@ -16,7 +16,7 @@ namespace fm::zero {
 struct RingArray {
   Role role = Role::kMoment;
   int moment = 0;
-  std::vector<std::span<std::byte>> places;
+  std::vector<std::span<std::byte>> places = {};
   bool reads = true;  // false: the update writes all of it, whatever was there
 };
 
@@ -59,26 +59,26 @@ class SleepingState {
 
  private:
   enum class At : std::uint8_t { kAsleep, kArriving, kAwake, kLeaving };
-  struct Place {
+  struct RingPlace {
     int flat_param = -1;
     At at = At::kAsleep;
     std::vector<offload::Move> moves = {};
   };
-  struct Slots {
+  struct Versions {
     int newest = 0;
     int written = 0;  // differs from the newest where a new value waits for its acceptance
   };
 
-  Place& place_of(int flat_param);
-  static void finish(Place& place);
+  RingPlace& place_of(int flat_param);
+  static void finish(RingPlace& place);
   std::span<std::byte> memory_of(const RingArray& array, int flat_param) const;
 
   const Layout& layout_;
   const SleepPlan plan_;
   offload::SliceStore& store_;
   const std::vector<RingArray> arrays_;
-  std::vector<Place> places_;
-  std::vector<Slots> slots_;  // by flat parameter
+  std::vector<RingPlace> places_;
+  std::vector<Versions> versions_;  // by flat parameter
 };
 
 // Wakes a flat parameter to be looked at; nothing where `state` is null or nothing of it sleeps.

@@ -11,6 +11,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import threading
 import time
 
 import workload
@@ -108,6 +109,51 @@ def ours(name, folder, steps, limit, peak):
     return rate
 
 
+class CardMemory:
+    """The most bytes of the first card that were in use while this was open, twice a second."""
+
+    def __enter__(self):
+        self.peak, self.over = 0, threading.Event()
+        self.thread = threading.Thread(target=self.look)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+
+    def look(self):
+        words = ["nvidia-smi", "-i", "0", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+        while not self.over.wait(0.5):
+            said = subprocess.run(words, capture_output=True, text=True, check=False).stdout
+            self.peak = max([self.peak, *(int(line) << 20 for line in said.split() if line.isdigit())])
+
+
+def beside(name, steps, limit):
+    """The optimizer in host memory against on the card: the same losses, and what both cost."""
+    rates, losses = {}, {}
+    for tier in ("none", "cpu", "none again"):
+        zero = {"stage": 1, "offload_optimizer": {"device": tier.split()[0], "pin_memory": True}}
+        folder = OUT / "work" / f"{name}-offload-{tier.replace(' ', '-')}"
+        workload.write_all(folder, name, 2, "bf16", zero)
+        with CardMemory() as card:
+            lines = train(f"{name} offload {tier}", folder, steps, limit)
+        if not lines:
+            continue
+        step_time = statistics.median(line["step_time"] for line in lines[2:])
+        rates[tier] = workload.tokens_per_step(workload.MODELS[name]) / step_time
+        losses[tier] = [(line["loss"], line["grad_norm"]) for line in lines]
+        row(f"{name} optimizer offload {tier}", f"{rates[tier]:,.0f} tokens/s",
+            f"step {step_time:.3f} s, card {card.peak / 1e9:.1f} GB")
+    without = max(rates.get("none", 0.0), rates.get("none again", 0.0))
+    if "cpu" not in rates or not without:
+        return
+    row(f"{name} offload cpu / none", f"{rates['cpu'] / without:.3f}", "goal 0.70")
+    others = [losses[tier] for tier in losses if tier != "cpu"]
+    row(f"{name} offload cpu, losses and norms",
+        "same bits" if all(other == losses["cpu"] for other in others) else "DIFFERENT")
+
+
 def peer(name, variant, folder, steps, limit):
     said = call(f"{name} peer {variant}", [sys.executable, BUNDLE / "peer.py", name, variant, steps,
                                            folder], limit)
@@ -130,6 +176,7 @@ def main():
         folders[name, element] = OUT / "work" / f"{name}-{element}"
         workload.write_all(folders[name, element], name, steps, element)
     correctness(folders)
+    beside("G1", 8, 60)
     for name, steps in (("G1", 8), ("G4", 8)):
         folder = folders[name, "bf16"]
         first = ours(name, folder, steps, 70, peak)

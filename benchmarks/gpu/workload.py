@@ -19,11 +19,11 @@ def config(model):
             **{name: model[name] for name in sizes}}
 
 
-def deepspeed(model, element="bf16"):
+def deepspeed(model, element="bf16", zero=None):
     return {"train_micro_batch_size_per_gpu": model["micro_batch"],
             "gradient_accumulation_steps": model["accumulation"],
             "gradient_clipping": CLIP, **({element: {"enabled": True}} if element != "fp32" else {}),
-            "zero_optimization": {"stage": 0},
+            "zero_optimization": zero or {"stage": 0},
             "optimizer": {"type": "AdamW", "params": ADAMW}}
 
 
@@ -50,10 +50,10 @@ def write_tokens(path, model, steps):
     path.write_bytes(ids.tobytes())
 
 
-def write_all(folder, name, steps, element="bf16"):
+def write_all(folder, name, steps, element="bf16", zero=None):
     folder.mkdir(parents=True, exist_ok=True)
     model = MODELS[name]
     (folder / "config.json").write_text(json.dumps(config(model)))
-    (folder / "deepspeed.json").write_text(json.dumps(deepspeed(model, element)))
+    (folder / "deepspeed.json").write_text(json.dumps(deepspeed(model, element, zero)))
     write_tokens(folder / "tokens.bin", model, steps)
     return model

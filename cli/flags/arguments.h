@@ -6,8 +6,8 @@
 #include <string>
 
 #include "cli/deepspeed/config_values.h"
+#include "engine/drive_rate.h"
 #include "engine/options.h"
-#include "engine/plan/drive_rate.h"
 
 namespace fm::cli {
 

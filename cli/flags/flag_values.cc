@@ -29,8 +29,10 @@ cxxopts::Options make_options(const Program& program) {
 // Whether `word` is the value of the flag before it.
 bool is_value(const std::string& word, const std::string& before, std::span<const FlagRow> flags) {
   if (!before.starts_with("--") || before.find('=') != before.npos) return false;
+  std::string name = before.substr(2);
+  std::replace(name.begin(), name.end(), '-', '_');
   const auto row = std::find_if(flags.begin(), flags.end(),
-                                [&](const FlagRow& each) { return before.substr(2) == each.name; });
+                                [&](const FlagRow& each) { return name == each.name; });
   return row != flags.end() && (row->kind != FlagKind::kBool || parse_bool(word));
 }
 

@@ -151,6 +151,10 @@ constexpr FlagRow kRows[] = {
      "save a checkpoint every N steps, below 1 a share of all; 0: at the end only"},
     {"save_strategy", kText, "steps", kLength,
      "steps, epoch, or no: neither checkpoints nor an export, but on SIGTERM, SIGINT, SIGUSR1"},
+    {"save_async", kBool, "true", kLength,
+     "write checkpoints from a copy of the state, where memory has room for it, while the next "
+     "steps run; false: steps wait",
+     into<&O::save_async>},
     {"log_steps", kInt, "1", kLength, "print a line every N steps; metrics.jsonl has all",
      into<&O::log_steps, 1>},
     {"log_phases", kBool, "false", kLength,

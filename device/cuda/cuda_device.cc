@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <string_view>
 
@@ -96,6 +97,26 @@ void CudaDevice::CardMemory::release(void* data, core::Bytes) noexcept {
 
 std::unique_ptr<core::JoinedMemory> CudaDevice::CardMemory::join(const core::JoinedParts&) {
   FM_CHECK(false, "memory of a GPU has one address");
+}
+
+void* CudaDevice::PinnedMemory::allocate(core::Bytes bytes) {
+  card_.use();
+  const auto size = static_cast<std::size_t>(bytes.count());
+  void* data = nullptr;
+  const cudaError_t answer = cudaHostAlloc(&data, size, cudaHostAllocPortable);
+  if (answer == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // told to who asked, by null
+    return nullptr;
+  }
+  check(answer, card_.name, "cudaHostAlloc");
+  std::memset(data, 0, size);
+  return data;
+}
+
+void CudaDevice::PinnedMemory::release(void* data, core::Bytes) noexcept { cudaFreeHost(data); }
+
+std::unique_ptr<core::JoinedMemory> CudaDevice::PinnedMemory::join(const core::JoinedParts&) {
+  FM_CHECK(false, "pinned memory has one address");
 }
 
 }  // namespace fm::device::cuda

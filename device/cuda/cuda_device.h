@@ -7,6 +7,7 @@
 #include "core/device.h"
 #include "device/cuda.h"
 #include "device/cuda/cublaslt.h"
+#include "device/cuda/cuda_host_calls.h"
 #include "device/cuda/cuda_laps.h"
 #include "device/cuda/cuda_queue.h"
 
@@ -29,9 +30,13 @@ class CudaDevice : public core::Device {
   core::Queue& out() override { return *out_; }
 
   const CudaCard& facts() const { return facts_; }
-  std::shared_ptr<core::Queue> new_queue() {
+  std::shared_ptr<core::Queue> new_queue() override {
     return std::make_shared<CudaQueue>(card_, memory_, Priority::kHighest);
   }
+  std::unique_ptr<core::HostCalls> new_host_calls() override {
+    return std::make_unique<CudaHostCalls>(card_, memory_);
+  }
+  core::MemorySource& host_memory() override { return host_memory_; }
 
  private:
   // cudaMalloc: a run allocates before its first step, and nothing after it.
@@ -48,9 +53,23 @@ class CudaDevice : public core::Device {
     CudaDevice& device_;
   };
 
+  // cudaHostAlloc, which is slow: as above. Null where the system pins no more.
+  class PinnedMemory : public core::MemorySource {
+   public:
+    explicit PinnedMemory(const OpenCard& card) : card_(card) {}
+    void* allocate(core::Bytes bytes) override;
+    void release(void* data, core::Bytes bytes) noexcept override;
+    // It has one address: throws BugError.
+    std::unique_ptr<core::JoinedMemory> join(const core::JoinedParts& parts) override;
+
+   private:
+    const OpenCard& card_;
+  };
+
   CudaCard facts_;
   OpenCard card_;
   CardMemory memory_{*this};
+  PinnedMemory host_memory_{card_};
   void* workspace_ = nullptr;
   CudaLapClock laps_{card_};
   std::unique_ptr<CardProducts> products_;

@@ -38,10 +38,14 @@ bool CudaEvent::has_come() const {
   const cudaError_t answer = cudaEventQuery(event_);
   if (answer == cudaErrorNotReady) return false;
   check(answer, card_.name, during_);
+  card_.host->rethrow();
   return true;
 }
 
-void CudaEvent::finish() { check(cudaEventSynchronize(event_), card_.name, during_); }
+void CudaEvent::finish() {
+  check(cudaEventSynchronize(event_), card_.name, during_);
+  card_.host->rethrow();
+}
 
 CudaQueue::CudaQueue(const OpenCard& card, core::MemorySource& memory, Priority priority)
     : card_(card), memory_(memory) {

@@ -3,8 +3,11 @@
 
 #include <cuda_runtime_api.h>
 
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/buffer.h"
@@ -14,6 +17,25 @@
 #include "kernels/variants/table.h"
 
 namespace fm::device::cuda {
+
+// The first failure of the host's own work in a queue of a card.
+//
+// Thread: any.
+class HostFailure {
+ public:
+  void set(std::exception_ptr failure) {
+    const std::lock_guard lock(mutex_);
+    if (failure_ == nullptr) failure_ = std::move(failure);
+  }
+  void rethrow() const {
+    const std::lock_guard lock(mutex_);
+    if (failure_ != nullptr) std::rethrow_exception(failure_);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::exception_ptr failure_;
+};
 
 // What the queues of a card have in common.
 //
@@ -25,6 +47,7 @@ struct OpenCard {
   int multiprocessors = 0;
   bool checks = false;  // waits for every kernel (FME_DEVICE_CHECK=1)
   const kernels::DeviceKernels* kernels = nullptr;
+  std::shared_ptr<HostFailure> host = std::make_shared<HostFailure>();
 
   // Makes it the card of the caller's thread.
   void use() const;

@@ -1,12 +1,27 @@
 #include "device/fake/fake_device.h"
 
 #include <cstring>
+#include <utility>
 
 #include "core/check.h"
 #include "device/fake/fake_kernels.h"
 #include "device/fake/queue_thread.h"
 
 namespace fm::device {
+namespace {
+
+class FakeHostCalls : public core::HostCalls {
+ public:
+  explicit FakeHostCalls(std::unique_ptr<FakeQueue> queue) : queue_(std::move(queue)) {}
+  void call(std::function<void()> task) override { queue_->push(std::move(task)); }
+  void wait(core::EventPtr event) override { queue_->wait(std::move(event)); }
+  core::EventPtr record() override { return queue_->record(); }
+
+ private:
+  std::unique_ptr<FakeQueue> queue_;
+};
+
+}  // namespace
 
 FakeDevice::FakeDevice(std::uint64_t seed, core::Bytes memory)
     : FakeDevice(
@@ -16,10 +31,20 @@ FakeDevice::FakeDevice(std::uint64_t seed, core::Bytes memory)
           },
           memory) {}
 
-FakeDevice::FakeDevice(const MakeQueue& make, core::Bytes memory)
+FakeDevice::FakeDevice(MakeQueue make, core::Bytes memory)
     : views_(memory),
-      queues_{make(Name::kCompute, views_, memory_), make(Name::kIn, views_, memory_),
-              make(Name::kOut, views_, memory_)} {}
+      make_(std::move(make)),
+      queues_{make_(Name::kCompute, views_, memory_), make_(Name::kIn, views_, memory_),
+              make_(Name::kOut, views_, memory_)} {}
+
+std::unique_ptr<FakeQueue> FakeDevice::make_next() {
+  const int name = static_cast<int>(Name::kFirstNew) + new_queues_++;
+  return make_(static_cast<Name>(name), views_, memory_);
+}
+
+std::unique_ptr<core::HostCalls> FakeDevice::new_host_calls() {
+  return std::make_unique<FakeHostCalls>(make_next());
+}
 
 void* FakeDevice::Memory::allocate(core::Bytes bytes) {
   void* const data = device_.views_.allocate(bytes);

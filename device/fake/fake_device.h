@@ -21,11 +21,12 @@ class FakeDevice : public core::Device {
 
   // `seed`: of the times at which the queues run.
   explicit FakeDevice(std::uint64_t seed, core::Bytes memory = kMemory);
-  enum class Name : std::uint8_t { kCompute, kIn, kOut };
+  // From kFirstNew on: what was asked for later.
+  enum class Name : std::uint8_t { kCompute, kIn, kOut, kFirstNew };
   // With queues that run otherwise.
   using MakeQueue = std::function<std::unique_ptr<FakeQueue>(Name name, const TwoViews& views,
                                                              core::MemorySource& memory)>;
-  explicit FakeDevice(const MakeQueue& make, core::Bytes memory = kMemory);
+  explicit FakeDevice(MakeQueue make, core::Bytes memory = kMemory);
   ~FakeDevice() override {
     for (const auto& queue : queues_) queue->drop_kept();
   }
@@ -35,6 +36,9 @@ class FakeDevice : public core::Device {
   core::Queue& compute() override { return *queues_[0]; }
   core::Queue& in() override { return *queues_[1]; }
   core::Queue& out() override { return *queues_[2]; }
+  std::shared_ptr<core::Queue> new_queue() override { return make_next(); }
+  std::unique_ptr<core::HostCalls> new_host_calls() override;
+  core::MemorySource& host_memory() override { return core::heap(); }
 
  private:
   // Fresh memory is NaN until compute() comes to clear it; memory goes back when all queues are
@@ -52,8 +56,12 @@ class FakeDevice : public core::Device {
     FakeDevice& device_;
   };
 
+  std::unique_ptr<FakeQueue> make_next();
+
   TwoViews views_;
   Memory memory_{*this};
+  MakeQueue make_;
+  int new_queues_ = 0;
   std::array<std::unique_ptr<FakeQueue>, 3> queues_;
 };
 

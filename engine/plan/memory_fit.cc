@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "engine/plan/auto_schedule.h"
+#include "engine/plan/save_room.h"
 
 namespace fm::engine {
 namespace {
@@ -155,10 +156,20 @@ std::string more_hosts(const Variant& variant, const model::OpenedModel& opened,
   return "";
 }
 
+Bytes need_of(const MemoryForecast& memory, machine::MemoryLimit::Holds holds) {
+  using Holds = machine::MemoryLimit::Holds;
+  switch (holds) {
+    case Holds::kAll: return memory.total() + memory.host;
+    case Holds::kDevice: return memory.total();
+    case Holds::kHost: return memory.host;
+  }
+  FM_CHECK(false, "no limit holds ", static_cast<int>(holds));
+}
+
 std::string limits_json(const std::vector<machine::MemoryLimit>& limits) {
   Json json = Json::array();
   for (const machine::MemoryLimit& limit : limits) {
-    json.push_back({limit.id, limit.name, limit.available.count()});
+    json.push_back({limit.id, limit.name, limit.available.count(), static_cast<int>(limit.holds)});
   }
   // Names of control groups may hold any bytes.
   return json.dump(-1, ' ', true, Json::error_handler_t::replace);
@@ -168,7 +179,8 @@ std::vector<machine::MemoryLimit> limits_in(const std::string& text) {
   std::vector<machine::MemoryLimit> limits;
   for (const Json& limit : Json::parse(text)) {
     limits.push_back({limit[0].get<std::string>(), limit[1].get<std::string>(),
-                      Bytes(limit[2].get<std::int64_t>())});
+                      Bytes(limit[2].get<std::int64_t>()),
+                      static_cast<machine::MemoryLimit::Holds>(limit[3].get<int>())});
   }
   return limits;
 }
@@ -181,7 +193,9 @@ RankLimits limits_of_hosts(const std::vector<machine::MemoryLimit>& one_host, in
   for (int rank = 0; rank < ranks; ++rank) {
     limits.push_back(one_host);
     for (machine::MemoryLimit& limit : limits.back()) {
-      limit.id += core::concat(" of host ", rank / ranks_per_host);
+      const bool apart = limit.holds == machine::MemoryLimit::Holds::kDevice;
+      limit.id += apart ? core::concat(" of rank ", rank)
+                        : core::concat(" of host ", rank / ranks_per_host);
     }
   }
   return limits;
@@ -195,15 +209,14 @@ std::string MemoryDemand::text() const {
 }
 
 std::optional<MemoryDemand> tightest_demand(const RunPlan& plan, const RankLimits& limits) {
-  std::vector<Bytes> of_pipe_rank;
-  for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
-    of_pipe_rank.push_back(plan.memory(rank).total());
-  }
+  std::vector<MemoryForecast> of_pipe_rank;
+  for (int rank = 0; rank < plan.mesh.pipe; ++rank) of_pipe_rank.push_back(plan.memory(rank));
   std::map<std::string, MemoryDemand> demands;
   for (int rank = 0; rank < plan.mesh.size(); ++rank) {
     const auto pipe_rank = static_cast<std::size_t>(plan.mesh.position_of(rank).pipe_rank);
-    const Bytes need = of_pipe_rank[pipe_rank];
     for (const machine::MemoryLimit& limit : limits[static_cast<std::size_t>(rank)]) {
+      const Bytes need = need_of(of_pipe_rank[pipe_rank], limit.holds);
+      if (need.count() == 0) continue;  // of memory beside devices that nothing lies in
       MemoryDemand& demand = demands.try_emplace(limit.id, MemoryDemand{limit, rank}).first->second;
       demand.limit.available = std::min(demand.limit.available, limit.available);
       demand.ranks += 1;
@@ -247,10 +260,24 @@ std::vector<std::string> ways_to_fit(const TrainOptions& options, const model::O
 
 TrainOptions with_fitting_schedule(const TrainOptions& options, const model::OpenedModel& opened,
                                    const WorldShape& world, const RankLimits& limits) {
-  return with_schedule(options, opened.model.deciding(), world, [&](const RunPlan& plan) {
+  TrainOptions bare = options;
+  bare.save_async = false;  // a schedule goes before saves
+  TrainOptions out = with_schedule(bare, opened.model.deciding(), world, [&](const RunPlan& plan) {
     const std::optional<MemoryDemand> tight = tightest_demand(plan, limits);
     return !tight || tight->fits();
   });
+  out.save_async = options.save_async;
+  return out;
+}
+
+TrainOptions with_fitting_saves(const TrainOptions& options, const model::Model& model,
+                                const WorldShape& world, const RankLimits& limits) {
+  if (!copies_saves(options)) return options;
+  const std::optional<MemoryDemand> tight =
+      tightest_demand(make_run_plan(options, model, world), limits);
+  TrainOptions out = options;
+  out.save_async = !tight || tight->fits();
+  return out;
 }
 
 RunPlan make_fitting_plan(const TrainOptions& given, const model::OpenedModel& opened,
@@ -261,9 +288,10 @@ RunPlan make_fitting_plan(const TrainOptions& given, const model::OpenedModel& o
   for (const std::string& text : comm::gather_texts(world, limits_json(mine))) {
     limits.push_back(limits_in(text));
   }
-  const TrainOptions options = with_fitting_schedule(given, opened, shape, limits);
+  const TrainOptions scheduled = with_fitting_schedule(given, opened, shape, limits);
   // Tensor-parallel ranks have unequal parts; all decide by the largest.
   const model::Model& deciding = opened.model.deciding();
+  const TrainOptions options = with_fitting_saves(scheduled, deciding, shape, limits);
   RunPlan plan = make_run_plan(options, deciding, shape);
   const std::optional<MemoryDemand> tight = tightest_demand(plan, limits);
   if (!tight || tight->fits()) {

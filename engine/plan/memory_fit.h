@@ -15,7 +15,8 @@ namespace fm::engine {
 // By world rank.
 using RankLimits = std::vector<std::vector<machine::MemoryLimit>>;
 
-// Of hosts that are all alike and filled with ranks one after the other.
+// Of hosts that are all alike and filled with ranks one after the other; each rank has a device of
+// its own.
 RankLimits limits_of_hosts(const std::vector<machine::MemoryLimit>& one_host, int ranks,
                            int ranks_per_host);
 
@@ -42,6 +43,10 @@ std::vector<std::string> ways_to_fit(const TrainOptions& options, const model::O
 // `options` with the schedule that --schedule auto means under these limits (auto_schedule.h).
 TrainOptions with_fitting_schedule(const TrainOptions& options, const model::OpenedModel& opened,
                                    const WorldShape& world, const RankLimits& limits);
+
+// `options` that save without a copy (engine/plan/save_room.h) where its memory is not left.
+TrainOptions with_fitting_saves(const TrainOptions& options, const model::Model& model,
+                                const WorldShape& world, const RankLimits& limits);
 
 // Collective: the plan of a run, before anything is allocated. `mine`: of this rank. Throws
 // UserError (25), the same on every rank, when the plan does not fit.

@@ -7,6 +7,7 @@
 
 #include "core/check.h"
 #include "engine/plan/default_schedule.h"
+#include "engine/plan/save_room.h"
 #include "engine/plan/tiers_of_run.h"
 
 namespace fm::engine {
@@ -75,6 +76,7 @@ zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& 
                     .gradients_in_ring = rules.gradients.places > 0,
                     .tier_slots = sleep.slots,
                     .params_in_memory = core::Elements(options.offload.params_in_host),
+                    .host_share = options.offload.ratio,
                     .undoes = rules.validates,
                     .keeps_gradients = rule.by_matrix != nullptr || rule.by_tensor != nullptr},
           .units = rules.units,
@@ -119,6 +121,8 @@ MemoryForecast RunPlan::memory(int pipe_rank) const {
   out.activations = core::bytes_of(hidden, layout.element) * sizes.peaks.hidden +
                     sizes.kept * sizes.peaks.kept + sizes.parked * sizes.peaks.parked;
   out.tables = core::bytes_of(rope, core::DType::kF32);
+  out.host = layout.host_bytes();
+  if (copies_saves) (saves_apart ? out.host : out.saves) += copy_for_save(layout);
   return out;
 }
 
@@ -164,7 +168,13 @@ RunPlan make_run_plan(const TrainOptions& asked, const model::Model& model,
   RunSchedule schedule = schedule_run(options, model, run, placed);
   RunPrograms programs = build_programs(options, model, run, placed.units, schedule);
   zero::LayoutInput state = layout_input(options, model, run, programs.rules);
-  return {run, std::move(placed.needs), std::move(schedule), std::move(programs), std::move(state)};
+  return {run,
+          std::move(placed.needs),
+          std::move(schedule),
+          std::move(programs),
+          std::move(state),
+          copies_saves(options),
+          options.device.kind == DeviceKind::kCuda};
 }
 
 }  // namespace fm::engine

@@ -20,8 +20,10 @@ namespace fm::engine {
 struct MemoryForecast {  // bytes of one rank, owned for the whole run
   core::Bytes params, grads, optimizer, slots, scratch, activations;
   core::Bytes tables;  // of RoPE, which no account of the ledger has
+  core::Bytes saves;   // the copy that a checkpoint is written from; beside a device in `host`
+  core::Bytes host;    // beside a device, in no total
   core::Bytes total() const {
-    return params + grads + optimizer + slots + scratch + activations + tables;
+    return params + grads + optimizer + slots + scratch + activations + tables + saves;
   }
 };
 
@@ -29,7 +31,9 @@ struct MemoryForecast {  // bytes of one rank, owned for the whole run
 //
 // Lifetime: the model that it was made of outlives it.
 struct RunPlan : RunShape, UnitNeeds, RunSchedule, RunPrograms {
-  zero::LayoutInput state;  // what every rank's layout follows from
+  zero::LayoutInput state;    // what every rank's layout follows from
+  bool copies_saves = false;  // a checkpoint is written from a copy while the next steps run
+  bool saves_apart = false;   // the copy is not in the memory that the forecast is about
 
   const pipeline::Placement& units() const { return rules.units; }
   // The larger of both programs' needs, pool by pool: what a rank allocates.

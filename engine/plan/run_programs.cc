@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "engine/plan/gradients_at_rest.h"
+#include "engine/plan/host_tier.h"
 #include "engine/plan/tiers_of_run.h"
 #include "offload/insert_offload.h"
 #include "pipeline/gradient_ring.h"
@@ -61,7 +62,9 @@ struct Prefetch {
 
 Prefetch prefetch_of(const TrainOptions& options, const model::Model& model, const RunShape& run) {
   Prefetch out;
-  out.state = options.offload.reads_ahead ? offload::Reads::kAhead : offload::Reads::kInPlace;
+  // What comes down to a host is a gradient, whose norm must be known.
+  const bool ahead = options.offload.reads_ahead && !state_on_host(options);
+  out.state = ahead ? offload::Reads::kAhead : offload::Reads::kInPlace;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
     const core::ParamTable* const frozen = model.frozen_table(unit);
     out.of_unit.push_back(model.table(unit).elements() +

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/types.h"
-#include "engine/plan/drive_rate.h"
+#include "engine/drive_rate.h"
 #include "pipeline/instruction.h"
 
 namespace fm::engine {

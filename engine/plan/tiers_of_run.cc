@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "engine/plan/host_tier.h"
 #include "pipeline/ring_places.h"
 
 namespace fm::engine {
@@ -33,9 +34,10 @@ RunTiers tiers_of_run(const TrainOptions& options, bool params_sleep) {
     check_optimizer_on_disk(options);
     out.tiers.moments = out.tiers.masters = core::Tier::kNvme;
   }
+  if (state_on_host(options)) out.tiers.moments = out.tiers.masters = core::Tier::kHost;
   if (params_sleep) out.tiers.params = core::Tier::kNvme;
-  if (out.tiers.has(core::Tier::kNvme)) {
-    const bool state = offload.optimizer == core::Tier::kNvme;
+  if (out.tiers != core::Tiers()) {
+    const bool state = out.tiers.moments != core::Tier::kDevice;
     out.awake =
         std::max(state ? offload.optimizer_buffers : offload.param_buffers, pipeline::kLeastRing);
   }

@@ -8,7 +8,9 @@ namespace fm::engine {
 
 struct RunTiers {
   core::Tiers tiers;
-  int awake = 0;  // flat parameters at once, of those that sleep in kNvme; 0: none sleeps
+  // Flat parameters at once, of those that sleep in kNvme, or places of gradients that come down to
+  // the host; 0: none sleeps.
+  int awake = 0;
   int slots = 1;  // of a slice there
 };
 

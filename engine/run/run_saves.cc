@@ -2,30 +2,65 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <limits>
+#include <utility>
 
 #include "checkpoint/find_checkpoint.h"
 #include "checkpoint/lineage.h"
 #include "comm/agree.h"
 #include "core/check.h"
+#include "engine/step/tensors.h"
 
 namespace fm::engine {
 
 using core::ExitCode;
 
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Adds the time of its life.
+class Stall {
+ public:
+  explicit Stall(double& total_ms) : total_ms_(total_ms) {}
+  Stall(const Stall&) = delete;
+  Stall& operator=(const Stall&) = delete;
+  ~Stall() { total_ms_ += ms(); }
+
+  double ms() const {
+    return std::chrono::duration<double, std::milli>(Clock::now() - start_).count();
+  }
+
+ private:
+  double& total_ms_;
+  const Clock::time_point start_ = Clock::now();
+};
+
+}  // namespace
+
 void RunSaves::begin(checkpoint::OutputLock* lock, std::int64_t resumed) {
   lock_ = lock;
   saved_ = resumed_ = resumed;
   save_ms_ = state_.save_ms;
+  if (state_.plan.copies_saves) {
+    copy_.emplace(state_.ledger, checkpoint_slices(state_, options_.optimizer, Part::kOwned));
+  }
   const bool own = resumed >= 0 && options_.resume != checkpoint::Resume::kPath;
   if (lock == nullptr || !own) return;
   const std::string problem = checkpoint::name_latest(options_.output_dir, resumed);
   if (!problem.empty()) log_.warn("`latest` still names an older checkpoint: " + problem);
 }
 
+void RunSaves::before_step(bool skipped) {
+  // What a skip leaves to go back to are checkpoints that are there.
+  if (skipped) settle();
+}
+
 void RunSaves::after_step(ProgressState& progress) {
   if (progress.consecutive_skips == 0) {
     proven_ = saved_;
+    last_good_ = progress.step;
   } else if (progress.spared.empty() && saved_ >= 0) {
     progress.spared = {saved_};
     if (proven_ >= 0 && proven_ != saved_) progress.spared.push_back(proven_);
@@ -33,26 +68,90 @@ void RunSaves::after_step(ProgressState& progress) {
 }
 
 void RunSaves::save(const ProgressState& progress, Must must) {
-  if (options_.dry_run || holds(progress.step)) return;
+  if (options_.dry_run) return;
+  const Stall stall(stall_ms_);
+  const std::int64_t before = course_step_;
+  const bool waits = under_way();
+  finish_course();
+  if (waits) say_waited(before, progress.step, stall.ms());
+  if (holds(progress.step)) return;
   if (progress.consecutive_skips > 0) {
     log_.warn(core::concat(checkpoint::tag_of_step(progress.step),
                            " is not saved, because that step was skipped; ", way_back()));
     return;
   }
-  check_finite(state_, options_.optimizer, way_back());
-  state_.fence.check();
-  const auto start = std::chrono::steady_clock::now();
-  std::string problem = comm::text_of_rank0(state_.world, lock_ == nullptr ? "" : lock_->moved());
-  if (problem.empty()) problem = write(progress);
-  if (problem.empty()) {
-    saved_ = progress.step;
-    failed_ = 0;
-    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-    save_ms_ = 1 + static_cast<std::int64_t>(took.count());
-    log_.say("saved " + path_of(saved_));
-    return;
+  begin_course(progress, must);
+}
+
+void RunSaves::go_on() {
+  const Stall stall(stall_ms_);
+  advance();
+}
+
+void RunSaves::settle() {
+  const Stall stall(stall_ms_);
+  finish_course();
+}
+
+void RunSaves::begin_course(const ProgressState& progress, Must must) {
+  const bool aside = copy_ && must == Must::kMayFail;
+  std::vector<checkpoint::FileSlice> mine =
+      checkpoint_slices(state_, options_.optimizer, Part::kOwned);
+  if (aside) {
+    copy_->take(mine, state_.work.threads);
+  } else {
+    check_finite(state_.world, non_finite_in(mine), way_back());
   }
-  FM_MACHINE_CHECK(must == Must::kMayFail, ExitCode::kStorageFailed, problem);
+  state_.fence.check();
+  must_ = must;
+  const std::string problem =
+      comm::text_of_rank0(state_.world, lock_ == nullptr ? "" : lock_->moved());
+  if (!problem.empty()) return fail(problem);
+  renew_lock();
+  log_.sync();
+  course_began_ = Clock::now();
+  course_step_ = progress.step;
+  using Where = checkpoint::SaveCourse::Where;
+  checkpoint::SaveRequest request = request_of(progress, std::move(mine));
+  request.finite_only = aside;  // its thread looks, which takes no time of a step
+  course_.emplace(std::move(request), state_.world, aside ? Where::kThread : Where::kHere);
+  if (!aside || course_->over()) finish_course();
+}
+
+void RunSaves::advance() {
+  course_->meet();
+  if (course_->result().durable && saved_ != course_step_) see_durable();
+  if (course_->over()) end_course();
+}
+
+void RunSaves::finish_course() {
+  if (course_ && course_->over()) end_course();
+  while (course_) advance();
+}
+
+void RunSaves::see_durable() {
+  saved_ = course_step_;
+  if (last_good_ > saved_) proven_ = saved_;
+  failed_ = 0;
+  save_ms_ = 1 + static_cast<std::int64_t>(1e3 * course_->result().seconds);
+  log_.say("saved " + path_of(saved_));
+}
+
+void RunSaves::end_course() {
+  const checkpoint::SaveResult result = course_->result();
+  course_.reset();
+  check_finite_in(result);
+  if (!result.durable) return fail(result.problem);
+  save_ms_ = 1 + static_cast<std::int64_t>(1e3 * result.seconds);
+}
+
+void RunSaves::check_finite_in(const checkpoint::SaveResult& result) const {
+  FM_MACHINE_CHECK(result.broken.empty(), ExitCode::kNumericLimit,
+                   not_finite_text(result.broken, way_back()));
+}
+
+void RunSaves::fail(const std::string& problem) {
+  FM_MACHINE_CHECK(must_ == Must::kMayFail, ExitCode::kStorageFailed, problem);
   FM_MACHINE_CHECK(
       ++failed_ < options_.max_failed_saves, ExitCode::kStorageFailed,
       "checkpoints must reach the disk, or a long run works for nothing; make space or repair "
@@ -62,20 +161,34 @@ void RunSaves::save(const ProgressState& progress, Must must) {
   log_.warn(problem);
 }
 
+void RunSaves::say_waited(std::int64_t before, std::int64_t next, double ms) {
+  constexpr double kWorthALine = 1000;
+  if (ms < kWorthALine) return;
+  char seconds[32];
+  std::snprintf(seconds, sizeof(seconds), "%.1f s", 1e-3 * ms);
+  log_.warn(core::concat("the save of step ", next, " waited ", seconds, " for that of step ",
+                         before, ": checkpoints come faster than the disk takes them"));
+}
+
 bool RunSaves::ends_within(const std::optional<double>& seconds_left) const {
   constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
   const auto mine = seconds_left ? static_cast<std::int64_t>(1e3 * *seconds_left) : kEndless;
   const std::int64_t left = std::ranges::min(comm::gather_numbers(state_.world, mine));
-  return comm::gather_numbers(state_.world, save_ms_)[0] <= std::max<std::int64_t>(0, left);
+  std::int64_t need = save_ms_;
+  if (under_way()) {  // its end comes first
+    const auto ran =
+        std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - course_began_);
+    need += std::max<std::int64_t>(0, save_ms_ - ran.count());
+  }
+  return comm::gather_numbers(state_.world, need)[0] <= std::max<std::int64_t>(0, left);
 }
 
-std::string RunSaves::write(const ProgressState& progress) {
-  renew_lock();
-  log_.sync();
+checkpoint::SaveRequest RunSaves::request_of(const ProgressState& progress,
+                                             std::vector<checkpoint::FileSlice> mine) const {
   std::vector<std::int64_t> spared = progress.spared;
   spared.push_back(proven_);
   if (options_.load_best_model) spared.push_back(progress.best.step);
-  return save_state(options_, state_, progress, std::move(spared));
+  return save_request(options_, state_, progress, std::move(mine), std::move(spared));
 }
 
 std::string RunSaves::way_back() const {

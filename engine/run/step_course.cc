@@ -86,9 +86,10 @@ std::string untrained_text(const data::SampleSource& rows, const ProgressState& 
                       "counts (", names, samples > kNamed ? "; ..." : "", ")");
 }
 
-StepRequest SpeculativeSteps::next_request(const ProgressState& progress) const {
+StepRequest SpeculativeSteps::next_request(const ProgressState& progress, bool saving) const {
+  constexpr std::int64_t kSaveRhythm = 4;
   StepRequest request = request_of(options_, progress);
-  request.speculative = may_speculate(request.step);
+  request.speculative = may_speculate(request.step) && !(saving && request.step % kSaveRhythm == 0);
   request.stop_requested = [from = signals_] { return from != nullptr && from->waits(); };
   return request;
 }

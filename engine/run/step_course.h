@@ -55,8 +55,9 @@ class SpeculativeSteps {
         possible_(!plan.ahead.empty()),
         evaluates_(evaluates) {}
 
-  // What the step after those that `progress` counts is asked for.
-  StepRequest next_request(const ProgressState& progress) const;
+  // What the step after those that `progress` counts is asked for. While a save is under way, some
+  // steps in between end as others do, for it goes on behind such steps only.
+  StepRequest next_request(const ProgressState& progress, bool saving) const;
   // Steps that have run and that no progress counts yet: 0 or 1.
   int in_flight() const { return last_ ? 1 : 0; }
   // A speculative step has run.

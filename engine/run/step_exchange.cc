@@ -16,7 +16,8 @@
 namespace fm::engine {
 namespace {
 
-constexpr std::size_t kHead = 3;  // save, terminate, chains
+constexpr std::size_t kHead = 3;                         // save and ready, terminate, chains
+constexpr std::int64_t kReady = std::int64_t{1} << 32U;  // in the number of those who ask to save
 constexpr std::int64_t kChainLimit = std::int64_t{1} << 40U;
 constexpr std::int64_t kNoiseNs = 10'000'000;
 constexpr std::int64_t kNoteSteps = 100;
@@ -85,11 +86,12 @@ void StepExchange::add_step(std::int64_t whole_ns, std::int64_t waited_ns) {
   ++steps_;
 }
 
-StepExchange::Told StepExchange::tell(const SignalInbox::Requests& mine, std::int64_t step) {
+StepExchange::Told StepExchange::tell(const SignalInbox::Requests& mine, bool ready,
+                                      std::int64_t step) {
   // Times travel with every tenth exchange: numbers of all ranks do not fit a word.
   const bool with_times = box_ != nullptr && steps_ >= kSlowSteps;
   numbers_.assign(kHead + (with_times ? static_cast<std::size_t>(world_.size()) : 0), 0);
-  numbers_[0] = mine.save ? 1 : 0;
+  numbers_[0] = (mine.save ? 1 : 0) + (ready ? kReady : 0);
   numbers_[1] = mine.terminate ? 1 : 0;
   numbers_[2] = box_ == nullptr ? 0 : box_->chain_check();
   if (with_times) {
@@ -99,7 +101,9 @@ StepExchange::Told StepExchange::tell(const SignalInbox::Requests& mine, std::in
   }
   world_.all_reduce({numbers_.data(), core::Elements(std::ssize(numbers_)), core::DType::kI64})
       .finish();
-  Told told{.asked = {numbers_[0] > 0, numbers_[1] > 0}, .slow = {}};
+  Told told{.asked = {numbers_[0] % kReady > 0, numbers_[1] > 0},
+            .all_ready = numbers_[0] / kReady == world_.size(),
+            .slow = {}};
   compare_chains(numbers_[2]);
   if (with_times) told.slow = see_times(std::span(numbers_).subspan(kHead), step);
   return told;

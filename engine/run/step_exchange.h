@@ -1,5 +1,5 @@
-// What all ranks tell each other behind a step, in one all_reduce: signals, whether their
-// collectives are the same, and which of them is slow.
+// What all ranks tell each other behind a step, in one all_reduce: signals, whether a save that is
+// under way may go on, whether their collectives are the same, and which of them is slow.
 #pragma once
 
 #include <cstdint>
@@ -49,10 +49,12 @@ class StepExchange {
 
   struct Told {
     SignalInbox::Requests asked;
+    bool all_ready = false;        // every rank said that it is
     std::optional<SlowRank> slow;  // on rank 0; the same rank once in 100 steps
   };
   // Throws MachineError (22) on all ranks, naming the first collective that differs.
-  Told tell(const SignalInbox::Requests& mine, std::int64_t step);
+  // `ready`: to meet the others in a save (checkpoint::SaveCourse).
+  Told tell(const SignalInbox::Requests& mine, bool ready, std::int64_t step);
 
  private:
   void compare_chains(std::int64_t sum);

@@ -281,6 +281,7 @@ class Trainer {
       if (done.request.speculative) load_rows(progress_.samples);  // the stream has the next step's
       explain_skip({runtime_, stream_, state_, progress_, log_}, done.request, result);
     }
+    saves_.before_step(result.skipped);
     advance(options_, result, plan_.batch.train_batch, saves_, progress_);
     speculative_.see(result);
     saves_.after_step(progress_);
@@ -319,7 +320,7 @@ class Trainer {
       conclude(*last);
       if (last->result.skipped) load_rows(first);  // to explain it took other rows
     }
-    step.request = speculative_.next_request(progress_);
+    step.request = speculative_.next_request(progress_, saves_.under_way());
     const core::PacedStep paced(context_.pace);
     step.result = runtime_.train_step(stream_, step.request);
   }
@@ -335,6 +336,7 @@ class Trainer {
   StepLine evaluated_line_of(const TimedStep& done) {
     StepLine line = line_of(done, options_, plan_, progress_);
     line.epoch = epochs_.passed(progress_.samples);
+    line.save_stall_ms = saves_.take_stall_ms();
     const bool last = progress_.step == options_.train_steps;
     if (evaluation_ && (is_multiple(options_.eval_steps) || last)) {
       enter(core::RunPhase::kEvaluation, progress_.step);
@@ -350,8 +352,11 @@ class Trainer {
   SignalInbox::Requests tell_others() {
     SignalInbox::Requests mine;
     if (context_.signals != nullptr) mine = context_.signals->read();
-    const StepExchange::Told told = exchange_.tell(mine, progress_.step);
+    const StepExchange::Told told = exchange_.tell(mine, saves_.ready(), progress_.step);
     if (told.slow) log_.note(text_of(*told.slow), json_of(*told.slow, progress_.step));
+    if (told.all_ready) {
+      in_save([this] { saves_.go_on(); });
+    }
     return told.asked;
   }
 
@@ -361,8 +366,17 @@ class Trainer {
   std::int64_t waited_ns() const { return context_.box == nullptr ? 0 : context_.box->waited_ns(); }
 
   void save(Must must) {
+    in_save([this, must] { saves_.save(progress_, must); });
+  }
+
+  void settle_saves() {
+    if (saves_.under_way()) in_save([this] { saves_.settle(); });
+  }
+
+  template <class Act>
+  void in_save(const Act& act) {
     enter(core::RunPhase::kSave, progress_.step);
-    saves_.save(progress_, must);
+    act();
     warn_of_grace();
     enter(core::RunPhase::kBetweenSteps, progress_.step);
   }
@@ -407,6 +421,7 @@ class Trainer {
 
   // A save that is killed is worth nothing, and keeps the next start waiting.
   int end_unsaved() {
+    settle_saves();  // what is under way may just be in time
     const std::string newest = saves_.newest();
     log_.warn(core::concat(
         "stopped by a signal in step ", progress_.step, " of ", options_.train_steps,
@@ -434,6 +449,7 @@ class Trainer {
   }
 
   void finish() {
+    settle_saves();
     if (options_.dry_run) return log_.say("dry run: nothing was written");
     if (!options_.saves) return log_.say("--save_strategy no: nothing is saved and exported");
     FM_MACHINE_CHECK(progress_.consecutive_skips == 0, ExitCode::kNumericLimit,

@@ -11,6 +11,7 @@
 #include "engine/plan/memory_fit.h"
 #include "engine/plan/pipe_prediction.h"
 #include "engine/plan/run_plan.h"
+#include "engine/plan/save_room.h"
 #include "engine/plan/schedule_account.h"
 #include "engine/plan/sequence_layout.h"
 #include "engine/plan/time_estimate.h"
@@ -85,6 +86,8 @@ std::string memory_text(const RunPlan& plan) {
   out += row_of("scratch", column([](const Forecast& at) { return at.scratch; }));
   out += row_of("activations", column([](const Forecast& at) { return at.activations; }));
   out += row_of("tables", column([](const Forecast& at) { return at.tables; }));
+  if (plan.copies_saves)
+    out += row_of("saves", column([](const Forecast& at) { return at.saves; }));
   out += row_of("total", column([](const Forecast& at) { return at.total(); }));
   return out;
 }
@@ -95,19 +98,14 @@ struct Fit {
   std::string text;
 };
 
-// Ranks that share one memory.
-int ranks_per_memory(const TrainOptions& options) {
-  return options.device.kind == DeviceKind::kCuda ? 1 : options.ranks_per_host;
-}
-
 Fit fit_of(const TrainOptions& options, const model::OpenedModel& opened, const RunPlan& plan,
            const WorldShape& world, const std::vector<machine::MemoryLimit>& memory) {
-  const RankLimits limits = limits_of_hosts(memory, world.ranks, ranks_per_memory(options));
+  const RankLimits limits = limits_of_hosts(memory, world.ranks, options.ranks_per_host);
   Fit fit{tightest_demand(plan, limits), ""};
   if (!fit.demand) return fit;
+  const bool on_device = fit.demand->limit.holds == machine::MemoryLimit::Holds::kDevice;
   fit.text = (fit.demand->fits() ? "fits " : "does not fit ") +
-             std::string(options.device.kind == DeviceKind::kCuda ? "the GPU: " : "this host: ") +
-             fit.demand->text();
+             std::string(on_device ? "the GPU: " : "this host: ") + fit.demand->text();
   if (fit.demand->fits()) return fit;
   const std::string ways = core::join(ways_to_fit(options, opened, world, limits), "; ");
   if (!ways.empty()) fit.text += "; any of these would fit: " + ways;
@@ -192,8 +190,12 @@ void put_schedule(nlohmann::json& json, const ScheduleAccount& account) {
 
 TrainOptions with_plan_schedule(const TrainOptions& options, const model::OpenedModel& opened,
                                 const WorldShape& world, const PlanHost& host) {
-  return with_fitting_schedule(
-      options, opened, world, limits_of_hosts(host.memory, world.ranks, ranks_per_memory(options)));
+  const RankLimits limits = limits_of_hosts(host.memory, world.ranks, options.ranks_per_host);
+  TrainOptions out = with_fitting_saves(with_fitting_schedule(options, opened, world, limits),
+                                        opened.model, world, limits);
+  std::string note = waiting_saves_note(options, copies_saves(out));
+  if (!note.empty()) out.notes.push_back(std::move(note));
+  return out;
 }
 
 nlohmann::json rank_json(const RunPlan& plan, int world_rank) {
@@ -210,7 +212,8 @@ nlohmann::json rank_json(const RunPlan& plan, int world_rank) {
           {"slots_bytes", memory.slots.count()},
           {"scratch_bytes", memory.scratch.count()},
           {"activations_bytes", memory.activations.count()},
-          {"tables_bytes", memory.tables.count()}};
+          {"tables_bytes", memory.tables.count()},
+          {"saves_bytes", memory.saves.count()}};
 }
 
 std::string batch_text(const RunPlan& plan) {
@@ -307,7 +310,7 @@ std::string plan_json(const TrainOptions& given, const model::OpenedModel& whole
   }
   const auto rate = rate_of(options, world, host);
   const TierPlan tiers = tier_plan(plan, options.ranks_per_host, rate, host.drives);
-  if (tiers.host.any()) json["tiers"] = tier_json(tiers, host.drives);
+  if (tiers.host.any()) json["tiers"] = nlohmann::json::parse(tier_json(tiers, host.drives));
   if (rate) {
     const double seconds = seconds_of(plan, *rate, tiers);
     const bool cuda = options.device.kind == DeviceKind::kCuda;

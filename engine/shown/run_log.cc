@@ -12,6 +12,7 @@
 #include "core/types.h"
 #include "engine/plan/disk_need.h"
 #include "engine/plan/run_model.h"
+#include "engine/plan/save_room.h"
 #include "engine/plan/time_estimate.h"
 
 namespace fm::engine {
@@ -91,6 +92,9 @@ std::string high_rate_note(const TrainOptions& options) {
 std::vector<std::string> notes_of(const KnownRun& run) {
   std::vector<std::string> notes = notes_of(run.options);
   notes.insert(notes.end(), run.data.notes.begin(), run.data.notes.end());
+  std::string waiting =
+      run.plan == nullptr ? "" : waiting_saves_note(run.options, run.plan->copies_saves);
+  if (!waiting.empty()) notes.push_back(std::move(waiting));
   return notes;
 }
 
@@ -119,11 +123,12 @@ std::string banner(const KnownRun& run, const RunContext& context, std::int64_t 
   out += banner_lines(run_facts(run));
   for (int rank = 0; rank < run.plan->mesh.pipe; ++rank) {
     const MemoryForecast memory = run.plan->memory(rank);
-    out += core::concat("  memory     pipe rank ", rank, ", MB per rank: params ",
-                        megabytes(memory.params), ", grads ", megabytes(memory.grads),
-                        ", optimizer ", megabytes(memory.optimizer), ", slots ",
-                        megabytes(memory.slots), ", scratch ", megabytes(memory.scratch),
-                        ", activations ", megabytes(memory.activations), "\n");
+    out +=
+        core::concat("  memory     pipe rank ", rank, ", MB per rank: params ",
+                     megabytes(memory.params), ", grads ", megabytes(memory.grads), ", optimizer ",
+                     megabytes(memory.optimizer), ", slots ", megabytes(memory.slots), ", scratch ",
+                     megabytes(memory.scratch), ", activations ", megabytes(memory.activations),
+                     memory.saves.count() > 0 ? ", saves " + megabytes(memory.saves) : "", "\n");
   }
   const auto row = [&](const std::string& head, const std::string& words) {
     if (!words.empty()) out += head + words + "\n";

@@ -180,6 +180,9 @@ std::string json_of(const StepLine& line) {
     out += ", \"nvme_written_bytes\": " + std::to_string(line.moved->written.count());
     out += ", \"nvme_wait\": " + number("%.6g", line.moved->waited_seconds);
   }
+  if (line.save_stall_ms > 0.0) {
+    out += ", \"save_stall_ms\": " + number("%.3f", line.save_stall_ms);
+  }
   if (line.eval_loss) {
     out += ", \"eval_loss\": " + number("%.9g", *line.eval_loss) +
            ", \"perplexity\": " + number("%.9g", std::exp(*line.eval_loss));

@@ -34,6 +34,7 @@ struct StepLine {
   core::PhaseClock phases;
   // To and from the disks of this rank; absent: nothing sleeps there.
   std::optional<offload::SliceStore::Totals> moved;
+  double save_stall_ms = 0.0;  // that rank 0 spent on saves between the step before and this one
   std::optional<double> eval_loss;
   BestEvaluation best;
 

@@ -149,7 +149,7 @@ std::string tier_text(const TierPlan& tiers, const std::string& where, const Pla
   return out;
 }
 
-nlohmann::json tier_json(const TierPlan& tiers, const PlanDrives& drives) {
+std::string tier_json(const TierPlan& tiers, const PlanDrives& drives) {
   nlohmann::json json = {{"ranks_of_host", tiers.ranks_of_host},
                          {"host_bytes", tiers.host.host.count()},
                          {"nvme_bytes", tiers.host.nvme.count()},
@@ -166,7 +166,7 @@ nlohmann::json tier_json(const TierPlan& tiers, const PlanDrives& drives) {
                                   {"gradients_rest", rank.gradients_rest}});
   }
   if (drives.free) json["nvme_free_bytes"] = drives.free->count();
-  if (!tiers.time) return json;
+  if (!tiers.time) return json.dump();
   json["moving_seconds"] = tiers.time->moving;
   if (tiers.computing_known) {
     json["computing_seconds"] = tiers.time->computing;
@@ -180,7 +180,7 @@ nlohmann::json tier_json(const TierPlan& tiers, const PlanDrives& drives) {
       json["endurance_assumed"] = wear->assumed;
     }
   }
-  return json;
+  return json.dump();
 }
 
 std::string layer_major_hint(const TierForecast& now, const TierForecast& layer_major) {

@@ -2,7 +2,6 @@
 // fast drives wear.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,7 +37,8 @@ TierPlan tier_plan(const RunPlan& plan, int ranks_per_host, const std::optional<
 
 // Lines that end in "\n"; "" where nothing sleeps. `where`: "optimizer on NVMe (/nvme0)".
 std::string tier_text(const TierPlan& tiers, const std::string& where, const PlanDrives& drives);
-nlohmann::json tier_json(const TierPlan& tiers, const PlanDrives& drives);
+// One JSON object.
+std::string tier_json(const TierPlan& tiers, const PlanDrives& drives);
 
 // "--schedule layer-major would move 3.1 times fewer bytes"; "" where it would not help.
 std::string layer_major_hint(const TierForecast& now, const TierForecast& layer_major);

@@ -4,12 +4,12 @@
 #include <bit>
 #include <cstdio>
 #include <map>
+#include <utility>
 
 #include "checkpoint/find_checkpoint.h"
 #include "checkpoint/hf_export.h"
 #include "checkpoint/hf_folder.h"
 #include "checkpoint/load_checkpoint.h"
-#include "checkpoint/save_checkpoint.h"
 #include "comm/agree.h"
 #include "core/check.h"
 #include "core/files/output_file.h"
@@ -26,19 +26,26 @@
 namespace fm::engine {
 namespace {
 
+void round_sleeping_master(RankState& state, int flat_param) {
+  const zero::AwakeForAWhile awake(state.sleeping.get(), flat_param);
+  zero::SleepingState* const params = state.params.asleep();
+  if (params != nullptr) {
+    params->fetch(flat_param);
+    params->wake(flat_param);
+  }
+  state.optimizer.round_master(state.work, flat_param, state.params);
+  if (params != nullptr) params->store(flat_param);
+}
+
 // Parameters follow from the masters that were filled, on every rank that reads them.
 void publish_masters(RankState& state) {
-  if (!state.layout.has_master()) return;
   for (int flat_param = 0; flat_param < state.layout.trained; ++flat_param) {
-    if (state.layout.at(flat_param).alias >= 0) continue;
-    const zero::AwakeForAWhile awake(state.sleeping.get(), flat_param);
-    zero::SleepingState* const params = state.params.asleep();
-    if (params != nullptr) {
-      params->fetch(flat_param);
-      params->wake(flat_param);
+    if (state.layout.at(flat_param).alias >= 0 || !state.layout.has_master(flat_param)) continue;
+    if (state.layout.at(flat_param).on_host) {
+      state.on_host->refresh(flat_param, state.params);
+    } else {
+      round_sleeping_master(state, flat_param);
     }
-    state.optimizer.round_master(state.work, flat_param, state.params);
-    if (params != nullptr) params->store(flat_param);
     if (state.layout.plan.publishes()) state.params.publish(flat_param).wait(state.work);
   }
   if (state.params.asleep() == nullptr) return;
@@ -265,34 +272,37 @@ void load_weights(const checkpoint::FoundCheckpoint& found, const TrainOptions& 
   load(found, options, Moments::kLeaveOut, state);
 }
 
-void check_finite(RankState& state, const optim::OptimizerOptions& optimizer,
-                  const std::string& way_back) {
-  std::string mine;
-  for (const auto& [file, slice] : checkpoint_slices(state, optimizer, Part::kOwned)) {
-    mine = non_finite_in(slice);
-    if (mine.empty()) continue;
-    mine += " for " + file;
-    break;
+std::string non_finite_in(const std::vector<checkpoint::FileSlice>& slices) {
+  for (const auto& [file, slice] : slices) {
+    const std::string found = non_finite_in(slice);
+    if (!found.empty()) return core::concat(found, " for ", file);
   }
-  const std::string found = comm::first_problem(state.world, mine);
-  FM_MACHINE_CHECK(found.empty(), core::ExitCode::kNumericLimit, "what is saved must be finite; ",
-                   way_back, " and a lower learning rate (", found, ")");
+  return "";
 }
 
-std::string save_state(const TrainOptions& options, RankState& state, const ProgressState& progress,
-                       std::vector<std::int64_t> spared) {
-  checkpoint::SaveRequest request;
-  request.output_dir = options.output_dir;
-  request.step = progress.step;
-  request.files = checkpoint_files(state.model, options.optimizer);
-  request.mine = checkpoint_slices(state, options.optimizer, Part::kOwned);
-  request.state_json = to_json(progress);
-  request.keep_last = options.keep_last;
-  request.spared = std::move(spared);
-  request.lineage = state.lineage;
-  request.fence = state.fence;
-  const checkpoint::SaveResult result = checkpoint::save_checkpoint(request, state.world);
-  return result.durable ? "" : result.problem;
+void check_finite(comm::Communicator& world, const std::string& mine, const std::string& way_back) {
+  const std::string found = comm::first_problem(world, mine);
+  FM_MACHINE_CHECK(found.empty(), core::ExitCode::kNumericLimit, not_finite_text(found, way_back));
+}
+
+std::string not_finite_text(const std::string& broken, const std::string& way_back) {
+  return core::concat("what is saved must be finite; ", way_back, " and a lower learning rate (",
+                      broken, ")");
+}
+
+checkpoint::SaveRequest save_request(const TrainOptions& options, RankState& state,
+                                     const ProgressState& progress,
+                                     std::vector<checkpoint::FileSlice> mine,
+                                     std::vector<std::int64_t> spared) {
+  return {.output_dir = options.output_dir,
+          .step = progress.step,
+          .files = checkpoint_files(state.model, options.optimizer),
+          .mine = std::move(mine),
+          .state_json = to_json(progress),
+          .keep_last = options.keep_last,
+          .spared = std::move(spared),
+          .lineage = state.lineage,
+          .fence = state.fence};
 }
 
 bool knows_tokenizer(const TrainOptions& options) {
@@ -366,7 +376,9 @@ ExportTarget export_target(const TrainOptions& options, const model::ModelFacts&
 
 void export_model(const TrainOptions& options, const model::ModelFacts& facts, RankState& state,
                   const ExportTarget& target) {
-  check_finite(state, options.optimizer, "go back to an older checkpoint by --resume");
+  check_finite(state.world,
+               non_finite_in(checkpoint_slices(state, options.optimizer, Part::kOwned)),
+               "go back to an older checkpoint by --resume");
   checkpoint::ExportRequest request;
   request.folder = target.hf;
   request.config_json = target.about.config_json;

@@ -7,6 +7,7 @@
 
 #include "checkpoint/find_checkpoint.h"
 #include "checkpoint/hf_export.h"
+#include "checkpoint/save_checkpoint.h"
 #include "engine/plan/run_model.h"
 #include "engine/state/progress_state.h"
 #include "engine/step/rank_state.h"
@@ -29,10 +30,13 @@ std::string fingerprint_of_frozen(RankState& state);
 // before it, unless it was named by its path.
 std::optional<ProgressState> resume_state(const TrainOptions& options, RankState& state);
 
-// Collective. Weights and moments must be finite: MachineError (23), on all ranks alike, names the
-// first tensor that is not, then `way_back`.
-void check_finite(RankState& state, const optim::OptimizerOptions& optimizer,
-                  const std::string& way_back);
+// "nan at element 7 of name for file", of the first of these numbers that is not finite; "": none.
+std::string non_finite_in(const std::vector<checkpoint::FileSlice>& slices);
+// Collective. What is saved must be finite: MachineError (23), on all ranks alike, names the first
+// number that is not, then `way_back`. `mine`: of non_finite_in.
+void check_finite(comm::Communicator& world, const std::string& mine, const std::string& way_back);
+// Its message. `broken`: the number.
+std::string not_finite_text(const std::string& broken, const std::string& way_back);
 
 // Throws UserError (10) for what the words alone, or a file in the way, make wrong; the rest is
 // found when the folder is made.
@@ -46,10 +50,12 @@ void load_step(const TrainOptions& options, std::int64_t step, RankState& state)
 void load_weights(const checkpoint::FoundCheckpoint& found, const TrainOptions& options,
                   RankState& state);
 
-// Collective. Returns the message of a save that could not be made, "" when it is durable. `spared`
-// are steps of checkpoints that --keep_last does not count out.
-std::string save_state(const TrainOptions& options, RankState& state, const ProgressState& progress,
-                       std::vector<std::int64_t> spared = {});
+// What a checkpoint of this run at `progress` is. `mine`: what this rank owns of it. `spared` are
+// steps of checkpoints that --keep_last does not count out.
+checkpoint::SaveRequest save_request(const TrainOptions& options, RankState& state,
+                                     const ProgressState& progress,
+                                     std::vector<checkpoint::FileSlice> mine,
+                                     std::vector<std::int64_t> spared);
 
 // Whether an export holds a tokenizer: that of the folder the run began with, or the byte tokenizer
 // of JSONL text. Where the ids of a token file come from nobody knows.

@@ -279,6 +279,7 @@ Facts course_facts(const TrainOptions& o) {
   return {fact("--train_steps", o.train_steps, kRanksAgree),
           fact("--save_steps", o.save_steps, kRanksAgree),
           fact("--save_strategy", o.saves ? "steps" : "no", kRanksAgree),
+          fact("--save_async", o.save_async, kRanksAgree),
           fact("--keep_last", o.keep_last, kRanksAgree),
           fact("--export_dtype", o.export_dtype ? core::name_of(*o.export_dtype) : "as_init",
                kRanksAgree),

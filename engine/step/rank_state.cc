@@ -94,6 +94,13 @@ std::vector<int> near_group(const RunPlan& plan, int world_rank) {
   return members;
 }
 
+// What copies touch is page-locked, unless the run does not want that.
+std::optional<zero::HostMemory> host_memory_of(core::Device* device, const OffloadOptions& options,
+                                               core::HugePages& pages, core::Ledger& ledger) {
+  if (device == nullptr) return std::nullopt;
+  return zero::HostMemory{ledger, pages, options.pin_memory ? device->host_memory() : pages};
+}
+
 // A disk reads into whole pages, and the other ranks of the host read from there.
 core::RankMemory slot_memory(const zero::Layout& layout, const core::RankMemory& memory,
                              comm::Communicator& dp) {
@@ -111,6 +118,7 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       model(run_model),
       ledger(run_ledger),
       device(on.device),
+      host_memory(host_memory_of(device, options.offload, host_pages, host_ledger)),
       memory(ledger, device == nullptr ? core::heap() : device->memory()),
       world(run_world),
       at(plan.mesh.position_of(world.rank())),
@@ -136,7 +144,8 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       layout(plan.layout(at.pipe_rank, plan.mesh.shard_of(at))),
       params(layout, memory, *dp, {dp_weights.get(), dp_near.get()}),
       grads(layout, memory, dp_gradients == nullptr ? *dp : *dp_gradients, plan.overlap),
-      optimizer(layout, memory, options.optimizer, {dp.get(), {&words.data, &words.tensor}}),
+      optimizer(layout, {memory, host_memory ? &*host_memory : nullptr}, options.optimizer,
+                {dp.get(), {&words.data, &words.tensor}}),
       writes_behind(options.offload.writes_behind),
       tied(layout, memory, *pipe),
       norm(layout, words.data, words.pipe, norm_parts(plan, model), &words.tensor),
@@ -152,6 +161,11 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       parked(memory, core::Account::kActivations, {pools.parked, pools.peaks.parked}, work.queue),
       scratch(ledger, core::Account::kScratch, pools.arena, memory.source) {
   work.arena = core::Arena(scratch.span(), work.queue);
+  if (layout.host_bytes().count() > 0) {
+    FM_CHECK(device != nullptr, "this CPU's memory is the host's");
+    on_host.emplace(layout, zero::StateMemory(memory, &*host_memory), *device, optimizer,
+                    plan.threads);
+  }
   if (layout.tiers.has(core::Tier::kNvme)) open_tiers(options);
 }
 

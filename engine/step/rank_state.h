@@ -18,6 +18,7 @@
 #include "text/data/batch_stream.h"
 #include "zero/global_norm.h"
 #include "zero/grad_store.h"
+#include "zero/host_updates.h"
 #include "zero/optimizer_shard.h"
 #include "zero/param_store.h"
 #include "zero/reduce_tied.h"
@@ -38,7 +39,10 @@ struct RankState {
   const RunPlan& plan;
   const model::Model& model;
   core::Ledger& ledger;
-  core::Device* device;     // that computes; null: this CPU
+  core::Device* device;      // that computes; null: this CPU
+  core::Ledger host_ledger;  // of memory beside a device
+  core::HugePages host_pages;
+  std::optional<zero::HostMemory> host_memory;
   core::RankMemory memory;  // of what computes
   comm::Communicator& world;
   core::Mesh::Position at;
@@ -58,6 +62,7 @@ struct RankState {
   zero::ParamStore params;
   zero::GradStore grads;
   zero::OptimizerShard optimizer;
+  std::optional<zero::HostUpdates> on_host;  // null: the device updates all
   // What sleeps outside of memory; null: nothing does.
   std::unique_ptr<offload::SliceStore> store;
   std::unique_ptr<zero::SleepingState> sleeping;
@@ -82,6 +87,10 @@ struct RankState {
   int frozen_flat_param(int unit) const { return layout.at(own_flat_param(unit)).frozen; }
   int tied_flat_param(int unit) const;
   int tied_end(int unit) const;
+  // What the host has updated is there for what reads it from now on; -1: nothing.
+  void arrive(int flat_param) {
+    if (on_host && flat_param >= 0) on_host->arrive(flat_param);
+  }
   model::Peers peers() const { return {tensor.get(), ulysses.get(), ring.get()}; }
   // What the rank has of every row.
   core::TokenRuns token_runs() const {

@@ -18,6 +18,14 @@ void for_sleeping(RankState& state, int unit, const Body& body) {
   }
 }
 
+template <class Body>
+void for_updated_on_host(RankState& state, int unit, const Body& body) {
+  if (!state.on_host) return;
+  for (const int flat_param : {state.own_flat_param(unit), state.tied_end(unit)}) {
+    if (flat_param >= 0 && state.on_host->has(flat_param)) body(*state.on_host, flat_param);
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<offload::SliceStore> open_store(const TrainOptions& options,
@@ -85,6 +93,18 @@ void settle_state(RankState& state) {
     if (sleeping != nullptr) sleeping->settle();
   }
   if (state.resting != nullptr) state.resting->settle();
+}
+
+void fetch_gradients(RankState& state, int unit) {
+  for_updated_on_host(state, unit, [&](zero::HostUpdates& updates, int flat_param) {
+    updates.fetch(flat_param, state.grads);
+  });
+}
+
+void store_params(RankState& state, int unit) {
+  for_updated_on_host(state, unit, [&](zero::HostUpdates& updates, int flat_param) {
+    updates.store(flat_param, state.params);
+  });
 }
 
 }  // namespace fm::engine

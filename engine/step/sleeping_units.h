@@ -34,4 +34,9 @@ void claim_gradient(RankState& state, int unit);
 // All that was on its way has arrived.
 void settle_state(RankState& state);
 
+// The same where the host updates beside a device (zero/host_updates.h), behind the norm: gradients
+// of the unit come down, new parameters go up.
+void fetch_gradients(RankState& state, int unit);
+void store_params(RankState& state, int unit);
+
 }  // namespace fm::engine

@@ -56,7 +56,7 @@ void StepRuntime::discard_forwards() {
   }
   gathered_.clear();
   counting_.finish();
-  while (!publications_.empty()) wait_for_publication(publications_.begin()->first);
+  publications_.settle();
 }
 
 // The last pipe rank, which knew all sums, has updated by them.
@@ -76,7 +76,7 @@ void StepRuntime::redo_update(const StepAhead::Step& step) {
         state_.optimizer.update(state_.work, flat_param, step.request.scalars, state_.params,
                                 state_.grads);
       }
-      if (publishes && state_.layout.at(flat_param).alias < 0) publish_flat_param(flat_param);
+      if (publishes && state_.layout.at(flat_param).alias < 0) publications_.publish(flat_param);
     }
   }
 }

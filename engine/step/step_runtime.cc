@@ -42,6 +42,7 @@ StepRuntime::StepRuntime(RankState& state, core::PhaseClock& clock, core::BlackB
       box_(box),
       exchange_(state, clock),
       ahead_(state, clock),
+      publications_(state),
       slot_loss_(state.memory, static_cast<std::size_t>(state.plan.rules.micros)),
       reaches_(state.memory, most_entries(state.model)),
       all_losses_(slot_loss_.size() * static_cast<std::size_t>(state.plan.mesh.shards())) {
@@ -178,11 +179,9 @@ void StepRuntime::wait_for_weights(int unit) {
     at->second.frozen.wait(state_.work);
     at->second.tied.wait(state_.work);
   }
-  wait_for_publication(state_.own_flat_param(unit));
+  publications_.wait_for(state_.own_flat_param(unit));
   const int tied = state_.tied_flat_param(unit);
-  if (tied < 0) return;
-  const int alias = state_.layout.at(tied).alias;
-  wait_for_publication(alias < 0 ? tied : alias);
+  if (tied >= 0) publications_.wait_for(state_.layout.home_of(tied));
 }
 
 model::Weights StepRuntime::weights_of(int unit) {
@@ -218,6 +217,7 @@ void StepRuntime::gather(int unit) {
   const int own = state_.own_flat_param(unit);
   const auto gather_behind = [&](int flat_param, Elements behind) {
     if (flat_param < 0) return comm::Pending();
+    state_.arrive(flat_param);
     return state_.params.gather(flat_param,
                                 core::element_at(gathered.slot, behind, state_.model.element));
   };
@@ -510,6 +510,10 @@ void StepRuntime::update(int unit) {
     if (request_.speculative && state_.layout.undoes) {
       state_.optimizer.set_aside(state_.work, flat_param, state_.params, state_.grads);
     }
+    if (state_.on_host && state_.on_host->has(flat_param)) {
+      state_.on_host->update(flat_param, request_.scalars);
+      continue;
+    }
     state_.optimizer.update(state_.work, flat_param, request_.scalars, state_.params, state_.grads);
   }
 }
@@ -524,36 +528,27 @@ void StepRuntime::take_from_slot(int flat_param, const void* slot) {
 
 void StepRuntime::fetch(int unit) {
   const TraceRange range(clock_, Phase::kOptimizer);
+  if (changes(unit)) fetch_gradients(state_, unit);
   fetch_state(state_, unit);
 }
 
 void StepRuntime::store(int unit) {
   const TraceRange range(clock_, Phase::kOptimizer);
+  if (changes(unit)) store_params(state_, unit);
   return changes(unit) ? store_state(state_, unit) : drop_state(state_, unit);
 }
 
 void StepRuntime::publish(int unit) {
   if (!changes(unit)) return;
-  publish_flat_param(state_.own_flat_param(unit));
-  const int tied = state_.tied_end(unit);
-  if (tied >= 0 && state_.layout.at(tied).alias < 0) publish_flat_param(tied);
-}
-
-void StepRuntime::publish_flat_param(int flat_param) {
   const TraceRange range(clock_, Phase::kGather);
-  publications_[flat_param] = state_.params.publish(flat_param);
-  if (!state_.plan.overlap) wait_for_publication(flat_param);
-}
-
-void StepRuntime::wait_for_publication(int flat_param) {
-  const auto at = publications_.find(flat_param);
-  if (at == publications_.end()) return;
-  at->second.wait(state_.work);
-  publications_.erase(at);
+  publications_.publish(state_.own_flat_param(unit));
+  const int tied = state_.tied_end(unit);
+  if (tied >= 0 && state_.layout.at(tied).alias < 0) publications_.publish(tied);
 }
 
 void StepRuntime::settle() {
-  while (!publications_.empty()) wait_for_publication(publications_.begin()->first);
+  publications_.settle();
+  if (state_.on_host) state_.on_host->finish();
   settle_state(state_);
   ahead_.settle();
 }

@@ -13,6 +13,7 @@
 #include "core/trace.h"
 #include "engine/step/batch_copies.h"
 #include "engine/step/hidden_exchange.h"
+#include "engine/step/publications.h"
 #include "engine/step/rank_state.h"
 #include "engine/step/step_ahead.h"
 #include "engine/step/step_result.h"
@@ -102,8 +103,6 @@ class StepRuntime : public pipeline::StepHandler {
   // slot.
   void* whole_weights(int unit, int flat_param, core::Elements behind);
   void wait_for_weights(int unit);
-  void publish_flat_param(int flat_param);
-  void wait_for_publication(int flat_param);
   void wait_for_count();
   double weight_of_token(int micro) const;
   float limit_of_own() const;  // 0: none
@@ -133,6 +132,7 @@ class StepRuntime : public pipeline::StepHandler {
   core::BlackBox* const box_;
   HiddenExchange exchange_;
   StepAhead ahead_;
+  Publications publications_;
   const data::BatchStream* stream_ = nullptr;
   StepRequest request_;
   StepResult result_;
@@ -147,9 +147,8 @@ class StepRuntime : public pipeline::StepHandler {
   std::map<MicroUnit, Hidden> inputs_;     // of (micro, unit)
   std::map<MicroUnit, Hidden> gradients_;  // of the output of (micro, unit)
   std::map<MicroUnit, void*> kept_, parked_;
-  std::map<int, Gathered> gathered_;           // by unit
-  std::map<int, comm::Pending> publications_;  // by flat parameter
-  comm::Pending counting_;                     // divisor_ is being summed
+  std::map<int, Gathered> gathered_;  // by unit
+  comm::Pending counting_;            // divisor_ is being summed
 };
 
 }  // namespace fm::engine

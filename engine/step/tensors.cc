@@ -52,6 +52,12 @@ bool takes_part(const zero::FlatParam& flat_param, Part part) {
 std::shared_ptr<core::TensorSource> numbers_in(const RankState& state, void* data, DType element) {
   return core::in_memory_of(state.work.queue, data, element);
 }
+// Of the optimizer, which may keep it in the host's memory.
+std::shared_ptr<core::TensorSource> state_in(RankState& state, int flat_param, float* data) {
+  if (!state.layout.at(flat_param).on_host) return numbers_in(state, data, DType::kF32);
+  state.on_host->finish();
+  return core::in_memory(data);
+}
 
 // Part of an array that sleeps, or of one in memory.
 std::vector<core::TensorSlice> named(const zero::FlatParam& at, const Run& run, Part part,
@@ -68,8 +74,7 @@ std::vector<core::TensorSlice> moment_slices(RankState& state, int flat_param, i
     return offload::in_parts(
         named(at, run, part, state.sleeping->numbers(zero::Role::kMoment, flat_param, index)));
   }
-  return named(at, run, part,
-               numbers_in(state, state.optimizer.kept(flat_param, index), DType::kF32));
+  return named(at, run, part, state_in(state, flat_param, state.optimizer.kept(flat_param, index)));
 }
 
 std::vector<core::TensorSlice> weight_slices(RankState& state, int flat_param, Part part) {
@@ -131,7 +136,7 @@ std::shared_ptr<core::TensorSource> weights_of(RankState& state, int flat_param)
     if (layout.sleeps(zero::Role::kMaster)) {
       return state.sleeping->numbers(zero::Role::kMaster, flat_param);
     }
-    return numbers_in(state, state.optimizer.master(flat_param), DType::kF32);
+    return state_in(state, flat_param, state.optimizer.master(flat_param));
   }
   const int home = layout.home_of(flat_param);
   if (layout.at(home).sleeps) return state.params.asleep()->numbers(zero::Role::kParams, home);

@@ -9,7 +9,7 @@ using Totals = offload::SliceStore::Totals;
 
 std::vector<const offload::SliceStore*> stores_of(const RankState& state) {
   std::vector<const offload::SliceStore*> found;
-  for (const auto* const each : {&state.store}) {
+  for (const auto* const each : {&state.store, &state.params_store}) {
     if (*each != nullptr) found.push_back(each->get());
   }
   return found;

@@ -164,7 +164,7 @@ void DiskLoop::cut(const DiskMovePtr& move) {
 void DiskLoop::fill_drives() {
   for (Drive& drive : drives_) {
     while (!drive.waiting.empty() && !drive.free.empty()) {
-      Part part = std::move(drive.waiting.front());
+      MovePart part = std::move(drive.waiting.front());
       drive.waiting.pop_front();
       if (!part.move->problem.empty()) {
         end_block(part.move);
@@ -175,7 +175,7 @@ void DiskLoop::fill_drives() {
       slots_[slot].part = std::move(part);
       slots_[slot].moved = 0;
       slots_[slot].copied = !is_aligned(slots_[slot].part.memory);
-      const Part& its = slots_[slot].part;
+      const MovePart& its = slots_[slot].part;
       const std::span<std::byte> memory = memory_of(slots_[slot]);
       if (its.move->direction == Direction::kWrite) {
         if (slots_[slot].copied) std::memcpy(memory.data(), its.memory.data(), memory.size());
@@ -186,7 +186,7 @@ void DiskLoop::fill_drives() {
   }
 }
 
-std::span<std::byte> DiskLoop::memory_of(Slot& slot) {
+std::span<std::byte> DiskLoop::memory_of(BlockSlot& slot) {
   if (!slot.copied) return slot.part.memory;
   if (slot.copy == nullptr) {
     const auto block = static_cast<std::size_t>(options_.block.count());
@@ -197,7 +197,7 @@ std::span<std::byte> DiskLoop::memory_of(Slot& slot) {
 }
 
 void DiskLoop::start(std::size_t slot_index) {
-  Slot& slot = slots_[slot_index];
+  BlockSlot& slot = slots_[slot_index];
   const Bytes at = slot.part.at + Bytes(static_cast<std::int64_t>(slot.moved));
   const int drive = striping_.drive_of(at);
   engine_->start(slot_index, {.direction = slot.part.move->direction,
@@ -207,7 +207,7 @@ void DiskLoop::start(std::size_t slot_index) {
 }
 
 void DiskLoop::complete(const DiskDone& done) {
-  Slot& slot = slots_[done.slot];
+  BlockSlot& slot = slots_[done.slot];
   DiskMove& move = *slot.part.move;
   const bool again = done.result == -EINTR || done.result == -EAGAIN;
   if (done.result > 0) slot.moved += static_cast<std::size_t>(done.result);
@@ -225,8 +225,8 @@ void DiskLoop::complete(const DiskDone& done) {
   end_part(done.slot);
 }
 
-void DiskLoop::check_read(const Slot& slot) {
-  const Part& part = slot.part;
+void DiskLoop::check_read(const BlockSlot& slot) {
+  const MovePart& part = slot.part;
   if (slot.copied) std::memcpy(part.memory.data(), slot.copy.get(), part.memory.size());
   if (std::exchange(part.move->flips, false)) part.memory.front() ^= std::byte{1};
   if (!sums_) return;
@@ -237,7 +237,7 @@ void DiskLoop::check_read(const Slot& slot) {
 }
 
 void DiskLoop::end_part(std::size_t slot_index) {
-  const Part part = std::move(slots_[slot_index].part);
+  const MovePart part = std::move(slots_[slot_index].part);
   drives_[static_cast<std::size_t>(striping_.drive_of(part.at))].free.push_back(slot_index);
   end_block(part.move);
 }

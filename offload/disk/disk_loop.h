@@ -62,19 +62,19 @@ class DiskLoop {
 
  private:
   // A part of a move within one block and one stripe.
-  struct Part {
+  struct MovePart {
     DiskMovePtr move;
     core::Bytes at;
     std::span<std::byte> memory;
   };
-  struct Slot {
-    Part part;
+  struct BlockSlot {
+    MovePart part;
     std::size_t moved = 0;                                          // of the part
     std::unique_ptr<void, void (*)(void*)> copy{nullptr, nullptr};  // for memory that is no page
     bool copied = false;
   };
   struct Drive {
-    std::deque<Part> waiting;
+    std::deque<MovePart> waiting;
     std::vector<std::size_t> free;  // slots
   };
 
@@ -84,11 +84,11 @@ class DiskLoop {
   void fill_drives();
   void start(std::size_t slot_index);
   void complete(const DiskDone& done);
-  void check_read(const Slot& slot);
+  void check_read(const BlockSlot& slot);
   void end_part(std::size_t slot_index);
   void end_block(const DiskMovePtr& move);
   void fail(DiskMove& move, core::Bytes at, const std::string& why);
-  std::span<std::byte> memory_of(Slot& slot);
+  std::span<std::byte> memory_of(BlockSlot& slot);
   std::string place_of(core::Bytes at) const;
 
   const std::vector<DriveFile> files_;
@@ -98,7 +98,7 @@ class DiskLoop {
 
   // Of its thread.
   std::optional<PageSums> sums_;
-  std::vector<Slot> slots_;
+  std::vector<BlockSlot> slots_;
   std::vector<Drive> drives_;
 
   std::mutex mutex_;

@@ -17,16 +17,16 @@ Bytes size_of(std::span<const std::byte> memory) {
   return Bytes(static_cast<std::int64_t>(memory.size()));
 }
 
-class Waiting : public Move::State {
+class DiskWait : public Move::State {
  public:
   // `seconds` may be null.
-  Waiting(DiskLoop& loop, DiskMovePtr move, double* seconds)
+  DiskWait(DiskLoop& loop, DiskMovePtr move, double* seconds)
       : loop_(loop), move_(std::move(move)), seconds_(seconds) {}
-  ~Waiting() override {
+  ~DiskWait() override {
     if (!waited_) loop_.wait(move_);  // a failure shows in the next move
   }
-  Waiting(const Waiting&) = delete;
-  Waiting& operator=(const Waiting&) = delete;
+  DiskWait(const DiskWait&) = delete;
+  DiskWait& operator=(const DiskWait&) = delete;
 
   void wait() override {
     waited_ = true;
@@ -56,7 +56,7 @@ class HeldOnDisk : public HeldBytes {
     const auto move = std::make_shared<DiskMove>(
         DiskMove{.direction = Direction::kRead, .at = at, .size = size_of(into), .memory = into});
     loop_.ask(move, held_.get());
-    return Move(std::make_unique<Waiting>(loop_, move, nullptr));
+    return Move(std::make_unique<DiskWait>(loop_, move, nullptr));
   }
 
  private:
@@ -118,7 +118,7 @@ class DiskStore : public SliceStore {
     if (asked.memory.empty()) return {};
     const auto move = std::make_shared<DiskMove>(std::move(asked));
     loop_.ask(move);
-    return Move(std::make_unique<Waiting>(loop_, move, &totals_.waited_seconds));
+    return Move(std::make_unique<DiskWait>(loop_, move, &totals_.waited_seconds));
   }
 
   Bytes bytes_;

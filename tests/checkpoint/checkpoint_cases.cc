@@ -93,19 +93,20 @@ std::string difference(const OwnedState& part, std::int64_t step) {
 std::string state_text(std::int64_t step) { return core::concat("{\"step\": ", step, "}\n"); }
 
 checkpoint::SaveResult save_state(const fs::path& output_dir, std::int64_t step, int ranks,
-                                  int keep_last, const checkpoint::Lineage& lineage) {
+                                  const SavedState& saved) {
   std::vector<checkpoint::SaveResult> results(static_cast<std::size_t>(ranks));
   comm::run_ranks(ranks, [&](comm::Communicator& world) {
     const OwnedState part = part_of_state(step, world.rank(), ranks);
-    results[static_cast<std::size_t>(world.rank())] =
-        checkpoint::save_checkpoint({.output_dir = output_dir,
-                                     .step = step,
-                                     .files = state_files(),
-                                     .mine = part.slices,
-                                     .state_json = state_text(step),
-                                     .keep_last = keep_last,
-                                     .lineage = lineage},
-                                    world);
+    checkpoint::SaveCourse course({.output_dir = output_dir,
+                                   .step = step,
+                                   .files = state_files(),
+                                   .mine = part.slices,
+                                   .state_json = state_text(step),
+                                   .keep_last = saved.keep_last,
+                                   .lineage = saved.lineage},
+                                  world, saved.where);
+    while (!course.over()) course.meet();
+    results[static_cast<std::size_t>(world.rank())] = course.result();
   });
   for (const checkpoint::SaveResult& result : results) {
     FM_CHECK(result.durable == results[0].durable && result.problem == results[0].problem,

@@ -31,9 +31,18 @@ std::string difference(const OwnedState& part, std::int64_t step);
 std::string state_text(std::int64_t step);  // the state.json of these tests
 
 // Saves as `ranks` threads; checks that all ranks got the same answer.
+struct SavedState {
+  int keep_last = 0;
+  checkpoint::Lineage lineage = {};
+  checkpoint::SaveCourse::Where where = checkpoint::SaveCourse::Where::kHere;
+};
 checkpoint::SaveResult save_state(const std::filesystem::path& output_dir, std::int64_t step,
-                                  int ranks, int keep_last = 0,
-                                  const checkpoint::Lineage& lineage = {});
+                                  int ranks, const SavedState& saved);
+inline checkpoint::SaveResult save_state(const std::filesystem::path& output_dir, std::int64_t step,
+                                         int ranks, int keep_last = 0,
+                                         const checkpoint::Lineage& lineage = {}) {
+  return save_state(output_dir, step, ranks, {.keep_last = keep_last, .lineage = lineage});
+}
 // Of a start with one rank; `path` as in find_checkpoint.
 checkpoint::Lineage lineage_of_start(const std::filesystem::path& output_dir,
                                      checkpoint::Resume resume,

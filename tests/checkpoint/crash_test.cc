@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <tuple>
+
 #include "checkpoint/output_lock.h"
 #include "core/fault.h"
 #include "tests/checkpoint/checkpoint_cases.h"
@@ -13,16 +15,17 @@
 namespace fm::checkpoint {
 namespace {
 
+using Where = SaveCourse::Where;
 constexpr int kRanks = 3;
 
 // A process that saves step after step and is killed at `point` of the last.
 void save_in_a_doomed_process(const std::filesystem::path& output, std::int64_t step,
-                              const std::string& point) {
+                              const std::string& point, Where where = Where::kHere) {
   const pid_t child = ::fork();
   if (child == 0) {
     core::arm_faults(core::concat("step=", step, ",point=", point, ",action=kill"));
     const OutputLock lock(output);
-    testing::save_state(output, step, kRanks, 1);
+    testing::save_state(output, step, kRanks, {.keep_last = 1, .where = where});
     ::_exit(0);
   }
   int status = 0;
@@ -30,22 +33,24 @@ void save_in_a_doomed_process(const std::filesystem::path& output, std::int64_t 
   ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << point;
 }
 
-class Crash : public ::testing::TestWithParam<int> {
+class Crash : public ::testing::TestWithParam<std::tuple<int, Where>> {
  protected:
-  std::string point() const { return "ckpt.S" + std::to_string(GetParam()); }
+  static int number() { return std::get<0>(GetParam()); }
+  std::string point() const { return "ckpt.S" + std::to_string(number()); }
+  static Where where() { return std::get<1>(GetParam()); }
   // The rename of S7 is the moment from which the new one counts.
-  bool published() const { return GetParam() > 7; }
+  bool published() const { return number() > 7; }
   testing::ScratchFolder folder_;
 };
 
 TEST_P(Crash, BeforeTheFirstSaveIsAFreshStart) {
-  save_in_a_doomed_process(folder_.path(), 1, point());
+  save_in_a_doomed_process(folder_.path(), 1, point(), where());
   EXPECT_EQ(testing::load_state(folder_.path(), 2), published() ? 1 : -1);
 }
 
 TEST_P(Crash, ThePreviousCheckpointIsLoadable) {
   ASSERT_TRUE(testing::save_state(folder_.path(), 1, kRanks).durable);
-  save_in_a_doomed_process(folder_.path(), 2, point());
+  save_in_a_doomed_process(folder_.path(), 2, point(), where());
   EXPECT_EQ(testing::load_state(folder_.path(), 2), published() ? 2 : 1);
   const OutputLock next(folder_.path());
   EXPECT_EQ(testing::listing(folder_.path()).find(".tmp-"), std::string::npos);
@@ -55,7 +60,7 @@ TEST_P(Crash, ThePreviousCheckpointIsLoadable) {
 
 TEST_P(Crash, TheSameStepWrittenAgainIsAlwaysThere) {
   ASSERT_TRUE(testing::save_state(folder_.path(), 2, kRanks).durable);
-  save_in_a_doomed_process(folder_.path(), 2, point());
+  save_in_a_doomed_process(folder_.path(), 2, point(), where());
   EXPECT_EQ(testing::load_state(folder_.path(), 2), 2);
 }
 
@@ -85,7 +90,14 @@ TEST(CrashOverTheSameStep, TheOlderOneIsSweptAndTheNewOneLoads) {
   EXPECT_EQ(testing::load_state(folder.path(), 2), 5);
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryStep, Crash, ::testing::Range(0, 11));
+INSTANTIATE_TEST_SUITE_P(EveryStep, Crash,
+                         ::testing::Combine(::testing::Range(0, 11),
+                                            ::testing::Values(Where::kHere, Where::kThread)),
+                         [](const auto& at) {
+                           return core::concat(
+                               "S", std::get<0>(at.param),
+                               std::get<1>(at.param) == Where::kThread ? "InAThread" : "");
+                         });
 
 }  // namespace
 }  // namespace fm::checkpoint

@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "checkpoint/find_checkpoint.h"
 #include "checkpoint/load_checkpoint.h"
 #include "checkpoint/manifest.h"
+#include "comm/agree.h"
 #include "comm/meet/world.h"
 #include "core/crc32c.h"
 #include "core/fault.h"
@@ -17,6 +21,7 @@ namespace {
 using testing::listing;
 using testing::load_state;
 using testing::save_state;
+using Where = SaveCourse::Where;
 
 class SaveCheckpoint : public ::testing::Test {
  protected:
@@ -67,6 +72,112 @@ TEST_F(SaveCheckpoint, ManifestSaysTheCrcOfEveryByte) {
   }
   EXPECT_EQ(covered, 2 * (15 + 7) * 4);
   EXPECT_EQ(coverage_problem(manifest), "");
+}
+
+// The manifest without the time that the save took.
+Manifest manifest_without_time(const std::filesystem::path& folder) {
+  Manifest manifest = open_manifest(folder);
+  manifest.save_ms = 0;
+  return manifest;
+}
+
+TEST_F(SaveCheckpoint, AThreadWritesTheSameBytes) {
+  const testing::ScratchFolder elsewhere;
+  for (const int ranks : {1, 3}) {
+    SCOPED_TRACE(ranks);
+    ASSERT_TRUE(save_state(output(), ranks, ranks).durable);
+    ASSERT_TRUE(save_state(elsewhere.path(), ranks, ranks, {.where = Where::kThread}).durable);
+    const auto folder = [&](const std::filesystem::path& from) {
+      return from / core::concat("global_step", ranks);
+    };
+    EXPECT_EQ(manifest_text(manifest_without_time(folder(elsewhere.path()))),
+              manifest_text(manifest_without_time(folder(output()))));
+    for (const char* file : {"moments.safetensors", "state.json", "weights.safetensors"}) {
+      EXPECT_EQ(testing::file_content(folder(elsewhere.path()) / file),
+                testing::file_content(folder(output()) / file))
+          << file;
+    }
+  }
+  EXPECT_EQ(listing(elsewhere.path()), listing(output()));
+}
+
+// The rank's thread does other things in between.
+TEST_F(SaveCheckpoint, GoesOnWhenEveryRankIsReady) {
+  comm::run_ranks(2, [&](comm::Communicator& world) {
+    const auto part = testing::part_of_state(7, world.rank(), world.size());
+    SaveCourse course({.output_dir = output(),
+                       .step = 7,
+                       .files = testing::state_files(),
+                       .mine = part.slices,
+                       .state_json = testing::state_text(7)},
+                      world, Where::kThread);
+    int steps = 0;
+    int durable_at = 0;
+    while (!course.over()) {
+      while (std::ranges::min(comm::gather_numbers(world, course.ready() ? 1 : 0)) == 0) {
+      }
+      course.meet();
+      ++steps;
+      if (course.result().durable && durable_at == 0) durable_at = steps;
+    }
+    EXPECT_EQ(durable_at, 3) << "files, slices, publication";
+    EXPECT_EQ(steps, 4);
+  });
+  EXPECT_EQ(load_state(output(), 2), 7);
+}
+
+TEST_F(SaveCheckpoint, WhatIsAbandonedLeavesThePreviousCheckpoint) {
+  save_state(output(), 1, 2);
+  comm::run_ranks(2, [&](comm::Communicator& world) {
+    const auto part = testing::part_of_state(2, world.rank(), world.size());
+    SaveCourse course({.output_dir = output(),
+                       .step = 2,
+                       .files = testing::state_files(),
+                       .mine = part.slices,
+                       .state_json = testing::state_text(2)},
+                      world, Where::kThread);
+    course.meet();  // the folder is there, and slices are on their way
+  });
+  EXPECT_EQ(listing(output()).find(".tmp-global_step2-"), 0U);
+  EXPECT_EQ(load_state(output(), 2), 1);
+}
+
+// As large as a range and a half; the last rank has the number.
+TEST_F(SaveCheckpoint, WhatIsNotFiniteIsNotPublishedWhereThatIsAsked) {
+  constexpr std::int64_t kCount = 6'000'000;
+  const std::vector<FileSpec> files = {{.file = "w.safetensors", .tensors = {{"w", {kCount}}}}};
+  for (const bool asked : {true, false}) {
+    for (const std::int64_t at : {std::int64_t{0}, std::int64_t{5'999'999}}) {
+      std::vector<float> numbers(kCount, 1.0F);
+      numbers[static_cast<std::size_t>(at)] = NAN;
+      comm::run_ranks(2, [&](comm::Communicator& world) {
+        std::vector<FileSlice> mine;
+        if (world.rank() == 1) {
+          mine.push_back(
+              {"w.safetensors", core::slice_in_memory("w", {kCount}, core::Elements(0),
+                                                      numbers.data(), core::Elements(kCount))});
+        }
+        SaveCourse course({.output_dir = output(),
+                           .step = 3,
+                           .files = files,
+                           .mine = mine,
+                           .state_json = "{}",
+                           .finite_only = asked},
+                          world, Where::kThread);
+        while (!course.over()) course.meet();
+        EXPECT_EQ(course.result().durable, !asked);
+        EXPECT_EQ(
+            course.result().broken,
+            asked ? core::concat("rank 1: nan at element ", at, " of w for w.safetensors") : "");
+      });
+      EXPECT_EQ(listing(output()), asked ? "" : "global_step3 latest");
+    }
+  }
+}
+
+TEST_F(SaveCheckpoint, ADefectInAThreadIsThrownAtTheMeeting) {
+  core::arm_faults("point=ckpt.S3,action=throw");
+  EXPECT_THROW(save_state(output(), 1, 2, {.where = Where::kThread}), core::BugError);
 }
 
 // A slice of 40 MB is three ranges of at most 16 MiB, each with a CRC of its own.
@@ -142,12 +253,19 @@ TEST_F(SaveCheckpoint, PruningNeverFollowsLinks) {
   EXPECT_EQ(load_state(elsewhere.path(), 1), 1);
 }
 
-TEST_F(SaveCheckpoint, AFullOrBrokenDiskOnOneRankSkipsTheSaveEverywhere) {
-  save_state(output(), 1, 3);
+class FailingSave : public SaveCheckpoint, public ::testing::WithParamInterface<Where> {
+ protected:
+  SaveResult save(std::int64_t step, int ranks) const {
+    return save_state(output(), step, ranks, {.where = GetParam()});
+  }
+};
+
+TEST_P(FailingSave, AFullOrBrokenDiskOnOneRankSkipsTheSaveEverywhere) {
+  save(1, 3);
   for (const std::string step : {"S0", "S1", "S2", "S3", "S4", "S5", "S6", "S7"}) {
     for (const char* action : {"enospc", "eio"}) {
       core::arm_faults("step=2,point=ckpt." + step + ",action=" + action);
-      const SaveResult result = save_state(output(), 2, 3);
+      const SaveResult result = save(2, 3);
       EXPECT_FALSE(result.durable) << step;
       const char* cause = action == std::string("eio") ? "Input/output error" : "No space left";
       EXPECT_NE(result.problem.find(cause), std::string::npos) << result.problem;
@@ -156,22 +274,27 @@ TEST_F(SaveCheckpoint, AFullOrBrokenDiskOnOneRankSkipsTheSaveEverywhere) {
     }
   }
   core::arm_faults("rank=2,step=2,point=ckpt.S3,action=enospc");
-  const SaveResult result = save_state(output(), 2, 3);
+  const SaveResult result = save(2, 3);
   EXPECT_FALSE(result.durable);
   EXPECT_NE(result.problem.find("rank 2: "), std::string::npos) << result.problem;
   EXPECT_EQ(load_state(output(), 2), 1);
   core::arm_faults("");
-  EXPECT_TRUE(save_state(output(), 2, 3).durable);
+  EXPECT_TRUE(save(2, 3).durable);
   EXPECT_EQ(load_state(output(), 2), 2);
 }
 
-TEST_F(SaveCheckpoint, WhatFailsAfterPublishingDoesNotUndoTheSave) {
+TEST_P(FailingSave, WhatFailsAfterPublishingDoesNotUndoTheSave) {
   for (const char* step : {"S8", "S9", "S10"}) {
     core::arm_faults(std::string("point=ckpt.") + step + ",action=enospc");
-    EXPECT_TRUE(save_state(output(), 3, 2).durable);
+    EXPECT_TRUE(save(3, 2).durable);
     EXPECT_EQ(load_state(output(), 1), 3);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(All, FailingSave, ::testing::Values(Where::kHere, Where::kThread),
+                         [](const auto& at) {
+                           return at.param == Where::kThread ? "InAThread" : "Here";
+                         });
 
 // tmpfs of this size is not always allowed in a test; a checkpoint larger than any disk is.
 TEST_F(SaveCheckpoint, ACheckpointLargerThanTheDiskIsSkippedBeforeAnythingIsWritten) {

@@ -57,7 +57,8 @@ TEST(DsOffload, DefaultsAreDeepSpeeds) {
 
 TEST(DsOffload, EveryKeyReachesItsOption) {
   const std::string json =
-      R"({"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "NVMe", "nvme_path": "/none/a,/none/b",
+      R"({"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "NVMe",
+         "nvme_path": "/none/a,/none/b",
          "buffer_count": 6, "pin_memory": false, "pipeline_read": false, "pipeline_write": false},)"
       R"("offload_param": {"device": "nvme", "nvme_path": "/none/c", "buffer_count": 3,
          "max_in_cpu": 2e6}},

@@ -175,5 +175,41 @@ TEST(FakeDevice, AFailureIsToldToWhoWaits) {
   EXPECT_NO_THROW(device.out().finish());
 }
 
+// What the host does in a queue's time stands between what is queued before and behind it.
+TEST(FakeDevice, TheHostsOwnWorkRunsInTheQueuesTime) {
+  FakeDevice device(4, kSize);
+  const auto down = device.new_queue();
+  const auto host = device.new_host_calls();
+  const auto up = device.new_queue();
+  const Array array(device, {1.0F, 2.0F, 3.0F});
+  const Array result(device, 3);
+  for (int round = 1; round <= 20; ++round) {
+    Floats here(3, 0.0F);
+    const auto gate = std::make_shared<Gate>();
+    down->wait(gate);
+    down->copy_out(array.data(), here.data(), bytes_of(here));
+    host->wait(down->record());
+    host->call([&] {
+      for (float& value : here) value += static_cast<float>(round);
+    });
+    up->wait(host->record());
+    up->copy_in(here.data(), result.data(), bytes_of(here));
+    gate->open();
+    const Floats expected = {1.0F + static_cast<float>(round), 2.0F + static_cast<float>(round),
+                             3.0F + static_cast<float>(round)};
+    EXPECT_EQ(result.read(*up), expected) << round;
+  }
+}
+
+TEST(FakeDevice, WhatTheHostsOwnWorkThrowsIsToldToWhoWaits) {
+  FakeDevice device(4, kSize);
+  const auto host = device.new_host_calls();
+  host->call([] { throw core::BugError("wrong"); });
+  EXPECT_THROW(host->finish(), core::BugError);
+  const auto other = device.new_queue();
+  other->wait(host->record());
+  EXPECT_THROW(other->finish(), core::BugError);
+}
+
 }  // namespace
 }  // namespace fm::device

@@ -88,6 +88,11 @@ class OwnDevice : public core::Device {
   core::Queue& compute() override { return queue; }
   core::Queue& in() override { return queue; }
   core::Queue& out() override { return queue; }
+  std::shared_ptr<core::Queue> new_queue() override { return std::make_shared<OwnQueue>(source); }
+  std::unique_ptr<core::HostCalls> new_host_calls() override {
+    FM_CHECK(false, "its host does nothing");
+  }
+  core::MemorySource& host_memory() override { return core::heap(); }
 
   OwnMemory source;
   OwnQueue queue{source};

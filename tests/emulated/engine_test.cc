@@ -72,6 +72,23 @@ TEST(EmulatedEngine, EveryLayoutHasTheSameBits) {
   }
 }
 
+// Its updates are this CPU's, which have the bits of the card's.
+TEST(EmulatedEngine, OptimizerStateInTheHostsMemoryChangesNoBit) {
+  for (const core::DType element : {core::DType::kF32, core::DType::kBF16}) {
+    const TrainOptions options = options_of("host_tier", element);
+    const RunTrace expected = on_emulated(options, 1);
+    for (const int zero_stage : {0, 1, 2, 3}) {
+      SCOPED_TRACE(testing::Message() << core::name_of(element) << " " << zero_stage);
+      TrainOptions beside = options;
+      beside.zero_stage = zero_stage;
+      beside.pipe_parallel_size = zero_stage % 2 == 1 ? 2 : 1;
+      beside.offload.optimizer = core::Tier::kHost;
+      beside.offload.ratio = zero_stage == 2 ? 0.5 : 1.0;
+      EXPECT_EQ(first_difference(expected, on_emulated(beside, 2)), "");
+    }
+  }
+}
+
 void expect_as_cpu(const TrainOptions& options, int dp_size, double tolerance) {
   expect_near(on_cpu(options, dp_size), on_emulated(options, dp_size), tolerance);
 }
@@ -104,6 +121,18 @@ TEST(EmulatedEngine, ByNcclTheCanonicalOrderHasTheSameBits) {
     TrainOptions sharded = options;
     sharded.zero_stage = zero_stage;
     sharded.pipe_parallel_size = zero_stage % 2 == 1 ? 2 : 1;
+    EXPECT_EQ(first_difference(expected, by_nccl(sharded, 2)), "");
+  }
+}
+
+TEST(EmulatedEngine, ByNcclOptimizerStateInTheHostsMemoryChangesNoBit) {
+  const TrainOptions options = options_of("nccl", core::DType::kBF16);
+  const RunTrace expected = on_emulated(options, 1);
+  for (const int zero_stage : {1, 2, 3}) {
+    SCOPED_TRACE(zero_stage);
+    TrainOptions sharded = options;
+    sharded.zero_stage = zero_stage;
+    sharded.offload.optimizer = core::Tier::kHost;
     EXPECT_EQ(first_difference(expected, by_nccl(sharded, 2)), "");
   }
 }

@@ -21,11 +21,14 @@ using Name = FakeDevice::Name;
 
 enum class Forgets : std::uint8_t {
   kNothing,
-  kComputeForIn,   // what arrives is read before it is there
-  kInForCompute,   // what is read is overwritten
-  kOutForCompute,  // what leaves is not made yet
-  kHostForOut,     // what has left is not there yet
-  kHostForCompute  // a number is read before it is written
+  kComputeForIn,    // what arrives is read before it is there
+  kInForCompute,    // what is read is overwritten
+  kOutForCompute,   // what leaves is not made yet
+  kHostForOut,      // what has left is not there yet
+  kHostForCompute,  // a number is read before it is written
+  kUpdateForDown,   // a gradient is used before it came down
+  kUpForUpdate,     // parameters go up before they are updated
+  kDownForPlace     // a gradient comes down over one that is still used
 };
 
 // Waits are left out, as one defect of the engine would.
@@ -60,17 +63,25 @@ struct Times {
   When compute = When::kLate;
   When in = When::kLate;
   When out = When::kLate;
+  // Of updates on the host (zero/host_updates.h).
+  When down = When::kEarly;
+  When host = When::kEarly;
+  When up = When::kEarly;
 };
 
 MakeDevice devices(const Times& times, Forgets forgets = Forgets::kNothing) {
   return [=](int) {
     return std::make_unique<FakeDevice>(
         [&](Name name, const device::TwoViews& views, core::MemorySource& memory) {
-          const std::array whens = {times.compute, times.in, times.out};
-          const std::array<ForgetfulQueue::Without, 3> without = {{
+          const std::array whens = {times.compute, times.in,   times.out,
+                                    times.down,    times.host, times.up};
+          const std::array<ForgetfulQueue::Without, 6> without = {{
               {forgets == Forgets::kComputeForIn, forgets == Forgets::kHostForCompute},
               {forgets == Forgets::kInForCompute, false},
               {forgets == Forgets::kOutForCompute, forgets == Forgets::kHostForOut},
+              {forgets == Forgets::kDownForPlace, false},
+              {forgets == Forgets::kUpdateForDown, false},
+              {forgets == Forgets::kUpForUpdate, false},
           }};
           const auto at = static_cast<std::size_t>(name);
           return std::make_unique<ForgetfulQueue>(views, memory, whens[at], without[at]);
@@ -78,15 +89,18 @@ MakeDevice devices(const Times& times, Forgets forgets = Forgets::kNothing) {
   };
 }
 
-enum class Way : std::uint8_t { kGathers, kPipe };
+enum class Way : std::uint8_t { kGathers, kPipe, kHostTier };
 
 TrainOptions options_of(Way way) {
   TrainOptions options = small_options(testing::TempDir() + "/fm_device_times", true);
   options.sum_order = core::SumOrder::kCanonical;
   options.shared_memory = false;
-  options.pipe_parallel_size = 2;
+  options.pipe_parallel_size = way == Way::kHostTier ? 1 : 2;
   options.zero_stage = way == Way::kGathers ? 3 : 0;
-  options.schedule = &schedule_named(way == Way::kGathers ? "1f1b" : "gpipe");
+  options.schedule = &schedule_named(way == Way::kPipe ? "gpipe" : "1f1b");
+  if (way != Way::kHostTier) return options;
+  options.offload.optimizer = core::Tier::kHost;
+  options.offload.optimizer_buffers = 2;
   return options;
 }
 
@@ -148,6 +162,46 @@ TEST(DeviceTimes, WhatHasLeftIsNotSentBefore) {
 
 TEST(DeviceTimes, ANumberIsNotReadBeforeItIsWritten) {
   EXPECT_EQ(outcome_of(Way::kPipe, kComputeIsLate, Forgets::kHostForCompute), Outcome::kDiffers);
+}
+
+// Updates on the host, beside a device.
+
+constexpr When kEarly = When::kEarly;
+constexpr When kLate = When::kLate;
+
+TEST(DeviceTimes, UpdatesOnTheHostHaveTheSameBitsEarlyOrLate) {
+  for (const When compute : {kEarly, kLate}) {
+    for (const When down : {kEarly, kLate}) {
+      for (const When host : {kEarly, kLate}) {
+        for (const When up : {kEarly, kLate}) {
+          const Times times{compute, kEarly, kEarly, down, host, up};
+          EXPECT_EQ(outcome_of(Way::kHostTier, times, Forgets::kNothing), Outcome::kSame)
+              << static_cast<int>(compute) << static_cast<int>(down) << static_cast<int>(host)
+              << static_cast<int>(up);
+        }
+      }
+    }
+  }
+}
+
+TEST(DeviceTimes, AGradientIsUsedWhenItCameDown) {
+  const Times times{kEarly, kEarly, kEarly, kLate, kEarly, kEarly};
+  EXPECT_EQ(outcome_of(Way::kHostTier, times, Forgets::kUpdateForDown), Outcome::kDiffers);
+}
+
+TEST(DeviceTimes, ParametersGoUpWhenTheyAreUpdated) {
+  const Times times{kEarly, kEarly, kEarly, kEarly, kLate, kEarly};
+  EXPECT_EQ(outcome_of(Way::kHostTier, times, Forgets::kUpForUpdate), Outcome::kDiffers);
+}
+
+TEST(DeviceTimes, ParametersAreReadWhenTheyCameUp) {
+  const Times times{kEarly, kEarly, kEarly, kEarly, kEarly, kLate};
+  EXPECT_EQ(outcome_of(Way::kHostTier, times, Forgets::kComputeForIn), Outcome::kDiffers);
+}
+
+TEST(DeviceTimes, AGradientComesDownWhereNoneIsUsed) {
+  const Times times{kEarly, kEarly, kEarly, kEarly, kLate, kEarly};
+  EXPECT_EQ(outcome_of(Way::kHostTier, times, Forgets::kDownForPlace), Outcome::kDiffers);
 }
 
 }  // namespace

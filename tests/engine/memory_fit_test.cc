@@ -104,6 +104,29 @@ TEST_F(MemoryFit, WithoutALimitNothingIsRefused) {
   EXPECT_FALSE(tightest_demand(plan_of(small(), 2), RankLimits(2)));
 }
 
+// The copy of the state goes first, and steps wait for saves.
+TEST_F(MemoryFit, SavesWithoutACopyWhereThereIsNoRoomForIt) {
+  TrainOptions options = small();
+  options.train_steps = 3;
+  options.save_steps = 1;
+  const Bytes with_copy = need_of(options, 2);
+  options.save_async = false;
+  const Bytes bare = need_of(options, 2);
+  ASSERT_GT(with_copy, bare);
+  options.save_async = true;
+  const std::string note = "steps wait while a checkpoint is written: memory has no room";
+  for (const Bytes available : {with_copy, with_copy - Bytes(1), bare}) {
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(run(options, 2, beside(available)), 0);
+    const std::string said = testing::internal::GetCapturedStdout();
+    EXPECT_EQ(said.find(note) == std::string::npos, available == with_copy) << said;
+    EXPECT_TRUE(std::filesystem::exists(options.output_dir + "/global_step2"));
+    std::filesystem::remove_all(options.output_dir);
+  }
+  expect_error(core::ExitCode::kOutOfMemory, "memory must hold what the plan allocates",
+               [&] { run(options, 2, beside(bare - Bytes(1))); });
+}
+
 TEST_F(MemoryFit, HostsAndGroupsAreEachLookedAt) {
   TrainOptions options = small();
   options.pipe_parallel_size = 2;
@@ -327,6 +350,35 @@ TEST_F(MemoryFit, SmallerMicroBatchesOfAnUnevenStepAreDealtUnevenly) {
   EXPECT_TRUE(std::ranges::any_of(said, [](const std::string& way) {
     return way.starts_with("train_micro_batch_size_per_gpu 2 (");
   })) << core::join(said, "; ");
+}
+
+// Each device bounds its rank, and the host's memory beside them both ranks together.
+TEST_F(MemoryFit, DevicesAndTheHostBesideThemBoundTheirOwn) {
+  using Holds = machine::MemoryLimit::Holds;
+  TrainOptions options = small();
+  options.device.kind = DeviceKind::kFake;
+  options.zero_stage = 2;
+  options.offload.optimizer = core::Tier::kHost;
+  const RunPlan plan = plan_of(options, WorldShape{2, core::ParamSharing::kPrivate});
+  const Bytes card = plan.memory(0).total();
+  const Bytes host = plan.memory(0).host * 2;
+  EXPECT_GT(host.count(), 0);
+  const auto tightest = [&](Bytes of_card, Bytes of_host) {
+    return tightest_demand(plan, limits_of_hosts({{"card", "a card", of_card, Holds::kDevice},
+                                                  {"host", "RAM", of_host, Holds::kHost}},
+                                                 2, 2))
+        .value();
+  };
+  EXPECT_TRUE(tightest(card, host).fits());
+  EXPECT_FALSE(tightest(card, host - Bytes(1)).fits());
+  EXPECT_EQ(tightest(card, host - Bytes(1)).ranks, 2);
+  EXPECT_FALSE(tightest(card - Bytes(1), host).fits());
+  EXPECT_EQ(tightest(card - Bytes(1), host).ranks, 1);
+  // Where nothing lies beside the devices, the host bounds nothing.
+  options.offload.optimizer = core::Tier::kDevice;
+  const RunPlan without = plan_of(options, WorldShape{2, core::ParamSharing::kPrivate});
+  const auto nothing = limits_of_hosts({{"host", "RAM", Bytes(0), Holds::kHost}}, 2, 2);
+  EXPECT_FALSE(tightest_demand(without, nothing).has_value());
 }
 
 // Two hosts of 32 cores: flops / (64 cores x what one reaches x 3/4).

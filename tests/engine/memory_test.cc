@@ -41,6 +41,7 @@ core::Bytes planned(const MemoryForecast& forecast, Account account) {
     case Account::kSlots: return forecast.slots;
     case Account::kScratch: return forecast.scratch;
     case Account::kActivations: return forecast.activations;
+    case Account::kSaves: return forecast.saves;
     case Account::kData: break;  // the source's: files, not the model
   }
   return {};

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <vector>
 
 #include "core/fault.h"
@@ -13,10 +15,22 @@ namespace fm::engine {
 namespace {
 
 namespace fs = std::filesystem;
-using RunSavesTest = TrainerCase;
+
+// Once with saves that steps wait for, and once with those that they do not.
+class RunSavesTest : public TrainerCase, public testing::WithParamInterface<bool> {
+ protected:
+  static bool aside() { return GetParam(); }
+  TrainOptions options(const std::string& output, std::int64_t steps) const {
+    TrainOptions out = TrainerCase::options(output, steps);
+    out.save_async = aside();
+    return out;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, RunSavesTest, testing::Bool(),
+                         [](const auto& at) { return at.param ? "Aside" : "Waiting"; });
 
 // The update of step 5 breaks the weights, all finite; every later loss is not.
-TEST_F(RunSavesTest, ADivergedRunKeepsItsGoodCheckpointsAndNamesTheOneToGoBackTo) {
+TEST_P(RunSavesTest, ADivergedRunKeepsItsGoodCheckpointsAndNamesTheOneToGoBackTo) {
   TrainOptions diverged = options("diverged", 4);
   diverged.save_steps = 1;
   diverged.keep_last = 2;
@@ -43,7 +57,7 @@ TEST_F(RunSavesTest, ADivergedRunKeepsItsGoodCheckpointsAndNamesTheOneToGoBackTo
   EXPECT_TRUE(std::isfinite(metrics(diverged).at(6).loss));
 }
 
-TEST_F(RunSavesTest, CheckpointsFromBeforeTheFirstSkipOutliveKeepLast) {
+TEST_P(RunSavesTest, CheckpointsFromBeforeTheFirstSkipOutliveKeepLast) {
   core::arm_faults("step=4,point=bwd.layer,action=nan");
   TrainOptions skipping = options("skipping", 7);
   skipping.save_steps = 1;
@@ -60,7 +74,7 @@ TEST_F(RunSavesTest, CheckpointsFromBeforeTheFirstSkipOutliveKeepLast) {
   EXPECT_EQ(there, (std::vector<int>{2, 3, 8, 9}));
 }
 
-TEST_F(RunSavesTest, NothingIsSavedOrExportedAfterASkippedStep) {
+TEST_P(RunSavesTest, NothingIsSavedOrExportedAfterASkippedStep) {
   core::arm_faults("step=2,point=bwd.layer,action=nan;step=3,point=bwd.layer,action=nan");
   TrainOptions skipping = options("skipping", 3);
   skipping.save_steps = 1;
@@ -72,7 +86,7 @@ TEST_F(RunSavesTest, NothingIsSavedOrExportedAfterASkippedStep) {
 }
 
 // 0/0 in the rows of the embedding without a gradient: the loss stays finite for a step.
-TEST_F(RunSavesTest, WhatIsNotFiniteIsNeitherSavedNorExported) {
+TEST_P(RunSavesTest, WhatIsNotFiniteIsNeitherSavedNorExported) {
   TrainOptions broken = options("broken", 1);
   broken.model_config = small_options(folder().string(), false).model_config;  // untied
   broken.optimizer.eps = 0.0;
@@ -83,7 +97,20 @@ TEST_F(RunSavesTest, WhatIsNotFiniteIsNeitherSavedNorExported) {
   EXPECT_FALSE(fs::exists(fs::path(broken.output_dir) / "hf"));
 }
 
-TEST_F(RunSavesTest, WithoutASaveStrategyOnlyMetricsAreWritten) {
+// The same weights before the end, in a copy: found when it is written.
+TEST_P(RunSavesTest, WhatIsNotFiniteIsNotSavedBetweenSteps) {
+  TrainOptions broken = options("broken", 3);
+  broken.save_steps = 1;
+  broken.model_config = small_options(folder().string(), false).model_config;  // untied
+  broken.optimizer.eps = 0.0;
+  broken.optimizer.weight_decay = 0.0;
+  expect_error(core::ExitCode::kNumericLimit, " of model.embed_tokens.weight",
+               [&] { run(broken, 2); });
+  EXPECT_FALSE(fs::exists(fs::path(broken.output_dir) / "global_step1"));
+  EXPECT_FALSE(fs::exists(fs::path(broken.output_dir) / "hf"));
+}
+
+TEST_P(RunSavesTest, WithoutASaveStrategyOnlyMetricsAreWritten) {
   TrainOptions bare = options("bare", 2);
   bare.saves = false;
   bare.save_steps = 1;
@@ -93,7 +120,7 @@ TEST_F(RunSavesTest, WithoutASaveStrategyOnlyMetricsAreWritten) {
   EXPECT_FALSE(fs::exists(fs::path(bare.output_dir) / "hf"));
 }
 
-TEST_F(RunSavesTest, KeepsTheLastCheckpointsOnly) {
+TEST_P(RunSavesTest, KeepsTheLastCheckpointsOnly) {
   TrainOptions kept = options("kept", 5);
   kept.save_steps = 1;
   kept.keep_last = 2;
@@ -103,22 +130,22 @@ TEST_F(RunSavesTest, KeepsTheLastCheckpointsOnly) {
   EXPECT_TRUE(fs::exists(fs::path(kept.output_dir) / "global_step5"));
 }
 
-TEST_F(RunSavesTest, ASaveThatMustSucceedEndsTheRunWhenItFails) {
+TEST_P(RunSavesTest, ASaveThatMustSucceedEndsTheRunWhenItFails) {
   core::arm_faults("step=2,point=ckpt.S3,action=enospc");
   const TrainOptions last = options("last", 2);
   expect_error(core::ExitCode::kStorageFailed, "ckpt.S3", [&] { run(last, 2); });
   EXPECT_FALSE(fs::exists(fs::path(last.output_dir) / "hf"));
 }
 
-TEST_F(RunSavesTest, ThreeFailedSavesInARowEndTheRun) {
+TEST_P(RunSavesTest, ThreeFailedSavesInARowEndTheRun) {
   core::arm_faults("point=ckpt.S3,action=enospc");
   TrainOptions full = options("full", 10);
   full.save_steps = 1;
   expect_error(core::ExitCode::kStorageFailed, "3 saves failed in a row", [&] { run(full, 2); });
-  EXPECT_EQ(metrics(full).size(), 3U);
+  EXPECT_EQ(metrics(full).size(), aside() ? 4U : 3U);  // the failure shows behind the next step
 }
 
-TEST_F(RunSavesTest, ASaveThatSucceedsForgivesTheFailedOnes) {
+TEST_P(RunSavesTest, ASaveThatSucceedsForgivesTheFailedOnes) {
   std::string faults;
   for (const char* step : {"1", "2", "4", "5"}) {
     faults += core::concat("step=", step, ",point=ckpt.S3,action=enospc;");
@@ -128,6 +155,79 @@ TEST_F(RunSavesTest, ASaveThatSucceedsForgivesTheFailedOnes) {
   shaky.save_steps = 1;
   EXPECT_EQ(run(shaky), 0);
   EXPECT_TRUE(fs::exists(fs::path(shaky.output_dir) / "global_step3"));
+}
+
+// Saves of two layouts, of steps 2, 4, 6 and the last.
+class AsyncSaves : public TrainerCase {
+ protected:
+  TrainOptions saving(const std::string& output, bool aside) const {
+    TrainOptions out = options(output, 9);
+    out.save_steps = 2;
+    out.zero_stage = 3;
+    out.save_async = aside;
+    return out;
+  }
+  static std::vector<std::string> files_of(const fs::path& folder) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::ranges::sort(names);
+    return names;
+  }
+};
+
+TEST_F(AsyncSaves, AreTheSameFilesAndChangeNoStep) {
+  const TrainOptions waiting = saving("waiting", false);
+  const TrainOptions aside = saving("aside", true);
+  ASSERT_EQ(run(waiting, 2), 0);
+  ASSERT_EQ(run(aside, 2), 0);
+  for (const char* tag : {"global_step2", "global_step4", "global_step6", "global_step9", "hf"}) {
+    SCOPED_TRACE(tag);
+    const fs::path there = fs::path(waiting.output_dir) / tag;
+    const fs::path here = fs::path(aside.output_dir) / tag;
+    const std::vector<std::string> names = files_of(there);
+    ASSERT_EQ(files_of(here), names);
+    for (const std::string& name : names) {
+      if (name == "MANIFEST.json") continue;  // has the time of the save
+      EXPECT_TRUE(content(here / name) == content(there / name)) << name;
+    }
+  }
+  for (const auto& [step, line] : metrics(waiting)) {
+    EXPECT_EQ(metrics(aside).at(step).loss, line.loss) << step;
+  }
+}
+
+// Its files are made, written and published behind three steps.
+TEST_F(AsyncSaves, AreDurableWhileLaterStepsRun) {
+  for (const bool aside : {false, true}) {
+    TrainOptions said = saving(aside ? "aside" : "waiting", aside);
+    said.save_steps = 5;
+    said.train_steps = 10;
+    said.log_steps = 1;
+    testing::internal::CaptureStdout();
+    ASSERT_EQ(run(said, 2), 0);
+    const std::string out = testing::internal::GetCapturedStdout();
+    const std::size_t saved = out.find("\nsaved " + said.output_dir + "/global_step5\n");
+    ASSERT_NE(saved, std::string::npos) << out;
+    EXPECT_EQ(out.find("\nstep 7/10 ") < saved, aside) << out;
+    EXPECT_LT(out.find("\nstep 5/10 "), saved) << out;
+  }
+}
+
+TEST_F(AsyncSaves, StallsStandInTheRowOfTheNextStep) {
+  TrainOptions rows = saving("rows", true);
+  rows.save_steps = 4;
+  rows.train_steps = 12;
+  ASSERT_EQ(run(rows, 2), 0);
+  std::ifstream lines(rows.output_dir + "/metrics.jsonl");
+  std::string line;
+  while (std::getline(lines, line)) {
+    for (const int step : {4, 5}) {
+      if (line.find(core::concat("{\"step\": ", step, ",")) != 0) continue;
+      EXPECT_EQ(line.find("save_stall_ms") != std::string::npos, step == 5) << line;
+    }
+  }
 }
 
 }  // namespace

@@ -48,10 +48,23 @@ TEST(SlowRanks, AreComparedWithThoseThatDoTheSameWork) {
 TEST(StepExchange, TellsSignalsOfAnyRankToAll) {
   comm::run_ranks(3, [](comm::Communicator& world) {
     StepExchange exchange(world, nullptr, {0, 0, 0});
-    const auto told = exchange.tell({.save = world.rank() == 1}, 1);
+    const auto told = exchange.tell({.save = world.rank() == 1}, false, 1);
     EXPECT_TRUE(told.asked.save);
     EXPECT_FALSE(told.asked.terminate);
     EXPECT_FALSE(told.slow);
+  });
+}
+
+TEST(StepExchange, SaysWhetherAllAreReadyBesideWhatIsAsked) {
+  comm::run_ranks(3, [](comm::Communicator& world) {
+    StepExchange exchange(world, nullptr, {0, 0, 0});
+    const auto some = exchange.tell({.save = true}, world.rank() != 1, 1);
+    EXPECT_TRUE(some.asked.save);
+    EXPECT_FALSE(some.all_ready);
+    const auto all = exchange.tell({.terminate = world.rank() == 2}, true, 2);
+    EXPECT_FALSE(all.asked.save);
+    EXPECT_TRUE(all.asked.terminate);
+    EXPECT_TRUE(all.all_ready);
   });
 }
 
@@ -67,7 +80,7 @@ TEST(StepExchange, NamesASlowRankAfterTenStepsAndNotAgainForHundred) {
                                : world->rank() == 2 && step == 5 ? 900 * kMs
                                                                  : 100 * kMs;
       exchange.add_step(1000 * kMs, 1000 * kMs - own);
-      const auto told = exchange.tell({}, step);
+      const auto told = exchange.tell({}, false, step);
       if (!told.slow) continue;
       EXPECT_EQ(told.slow->world_rank, 1);
       EXPECT_FALSE(told.slow->host.empty());
@@ -102,7 +115,7 @@ TEST(StepExchange, EndsAllRanksWhereTheirCollectivesDiffer) {
         dp->all_reduce({values.data(), core::Elements(1), core::DType::kF64}).finish();
       }
       box.begin_phase(core::RunPhase::kBetweenSteps, number);
-      exchange.tell({}, number);
+      exchange.tell({}, false, number);
     };
     for (std::int64_t number = 1; number <= 20; ++number) step(number, 1);
     try {

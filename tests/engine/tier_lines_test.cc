@@ -75,7 +75,8 @@ TEST(TierLines, SayWhatTheyAssume) {
 }
 
 TEST(TierLines, AreJsonToo) {
-  const nlohmann::json json = tier_json(two_ranks(), {.rate = kRate, .endurance = 600e12});
+  const auto json =
+      nlohmann::json::parse(tier_json(two_ranks(), {.rate = kRate, .endurance = 600e12}));
   EXPECT_EQ(json["nvme_bytes"], 48'000'000'000);
   EXPECT_EQ(json["pipe_ranks"][0]["second_slot_bytes"], 6'000'000'000);
   EXPECT_EQ(json["seconds_per_step"], 30.0);

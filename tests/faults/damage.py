@@ -1,8 +1,11 @@
-"""Files of checkpoints that are not as they were written: the newest whole one is resumed, the
-damage is named, and the run ends with the numbers of an undisturbed one. Never a fresh start."""
+"""Files of checkpoints that are not as they were written: `fmengine checkpoint verify` finds each,
+the newest whole one is resumed, the damage is named, and the run ends with the numbers of an
+undisturbed one. Never a fresh start."""
 
 import os
 import shutil
+import struct
+import subprocess
 
 import checkpoints
 import metrics
@@ -37,6 +40,7 @@ def flip(case, path):
     at = case.rng.randrange(len(data))
     data[at] ^= 1 << case.rng.randrange(8)
     path.write_bytes(data)
+    case.flipped = at
 
 
 def cut(case, path):
@@ -126,6 +130,36 @@ def check_older(case, job, what, words):
         case.expect(word in job.err(), f"{what}: stderr must name {word}")
 
 
+def verify(case, folder):
+    """What `fmengine checkpoint verify` says, and its exit code."""
+    words = [str(case.settings.build / "fmengine-checkpoint"), "verify", str(folder)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=tiny.VERIFY_S)
+    return done.returncode, done.stdout + done.stderr
+
+
+def words_of(case, path, before, damage):
+    """What a message about this damage must name."""
+    if damage in (swap, take_older):  # one of two files that do not fit together is named
+        return [path.parent.name]
+    words = [path.parent.name, path.name]
+    if damage is flip and path.suffix == ".safetensors":
+        (length,) = struct.unpack("<Q", before[:8])
+        if case.flipped >= 8 + length:
+            words.append(", elements [")
+            case.count("in a tensor")
+    return words
+
+
+def check_verify(case, path, words):
+    """Damage is found without a run."""
+    code, said = verify(case, path.parent)
+    case.expect(code == 12, f"verify: exit code {code}, expected 12: {said}")
+    for word in words:
+        case.expect(word in said, f"verify must name {word}: {said}")
+    code, said = verify(case, path.parent.parent / "global_step8")
+    case.expect(code == 0, f"verify of a whole one: exit code {code}: {said}")
+
+
 def damaged(case, original, damage):
     """One damaged file of the newest checkpoint."""
     output = case.folder / "out"
@@ -135,9 +169,8 @@ def damaged(case, original, damage):
     damage(case, path)
     if path.is_file() and not path.is_symlink() and path.read_bytes() == before:
         return  # an older state.json may be the same; then there is no damage
-    words = ["global_step12"]
-    if damage not in (swap, take_older):  # one of two files that do not fit together is named
-        words.append(path.name)
+    words = words_of(case, path, before, damage)
+    check_verify(case, path, words)
     job = resume(case, output)
     check_older(case, job, f"{damage.__name__} of {path.name}", words)
     check_merged(case, original, output)

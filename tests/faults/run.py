@@ -25,6 +25,7 @@ FAMILIES = {
     "storage": "full, read-only and vanishing disks",
     "stops": "SIGSTOP of ranks",
     "network": "cut and healed links between hosts",
+    "tiers": "kills while state sleeps on a disk and saves go on beside the steps",
     "meeting": "ranks that do not come, and strangers, before the ranks have met",
     "strangers": "strangers at every open port of a run that trains",
     "divergence": "broken learning rates and epsilons",

@@ -21,6 +21,7 @@ MODEL = {
     "max_position_embeddings": 128,
 }
 TOKENS = 60_000
+VERIFY_S = 60  # a watchdog of a program that reads a megabyte
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Run:
     timeout_s: int = 120
     lr: float = 1e-3
     optimizer: tuple = ()  # further (key, value) of the optimizer's params
+    zero: tuple = ()  # further (key, JSON) of zero_optimization, which change no number
     more: tuple = ()  # further words
 
 
@@ -85,6 +87,11 @@ def tokens(folder):
     return str(path) if path.exists() else write(path, token_bytes())
 
 
+def more_of_zero(run):
+    """Keys of zero_optimization beside its stage."""
+    return {key: json.loads(text) for key, text in run.zero}
+
+
 def deepspeed(run):
     """The DeepSpeed JSON of a run."""
     params = {"lr": run.lr, "weight_decay": 0.1, **dict(run.optimizer)}
@@ -92,7 +99,7 @@ def deepspeed(run):
         "train_micro_batch_size_per_gpu": 2,
         "gradient_accumulation_steps": run.layout.accumulation,
         "gradient_clipping": 1.0,
-        "zero_optimization": {"stage": run.layout.zero},
+        "zero_optimization": {"stage": run.layout.zero, **more_of_zero(run)},
         "optimizer": {"type": "AdamW", "params": params},
     }
     if run.layout.bf16:
@@ -143,7 +150,7 @@ class References:
         key = (run.layout, run.steps, run.lr, run.optimizer, run.more)
         if key not in self.known:
             folder = self.settings.scratch / f"reference{len(self.known)}"
-            quiet = dataclasses.replace(run, save_steps=0, timeout_s=120)
+            quiet = dataclasses.replace(run, save_steps=0, timeout_s=120, zero=())
             job = jobs.Job(
                 self.settings, launch(quiet, self.settings.scratch, folder / "out"), folder / "job"
             )

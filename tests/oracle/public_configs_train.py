@@ -50,7 +50,8 @@ def main():
         for row in rows:
             if row.get("refused"):
                 continue
-            (work / "ds.json").write_text(row["text"])
+            # Drives that this machine does not have.
+            (work / "ds.json").write_text(row["text"].replace("/local_nvme", str(work)))
             output = work / f"out{trained + unfit + len(failed)}"
             tensor = row.get("tensor_parallel", 1)
             ranks = max(2, tensor)

@@ -29,6 +29,7 @@ class Killed : public LongRun, public testing::WithParamInterface<Death> {
   void kill_it() {
     auto [run, victim] = GetParam();
     run.fault = held_before(victim, kStep + 1);
+    run.more = {"--save_async", "false"};  // the checkpoint of step 50 is there
     const std::unique_ptr<Job> job = start(launch_of(run));
     wait_for_step(*job, output(), kStep);
     ASSERT_EQ(kill(job->rank_pid(victim), SIGKILL), 0);

@@ -102,7 +102,7 @@ TEST_F(TerminalBar, ALineAboveTheBarLeavesIt) {
                                              .output = "o",
                                              .steps = 4,
                                              .save_steps = 2,
-                                             .more = {}});
+                                             .more = {"--save_async", "false"}});
   const std::string text = without_codes(run_in_terminal(words, 100, folder()).text);
   const std::size_t saved = text.find("saved o/global_step2");
   ASSERT_NE(saved, std::string::npos) << text;

@@ -100,6 +100,37 @@ TEST(Layout, OwnedStateFallsWithTheZeroStage) {
   expect_state(Made(tiny(3)), kSlices, kSlices, 2 * kSlices);
 }
 
+// The first units stay: the embedding's 2,048 of 6,144 numbers are less than half of them, those of
+// the block more. There are a copy of the parameters, two moments and two places for gradients.
+TEST(Layout, AShareOfTheStateLiesInTheHostsMemory) {
+  const std::vector<core::ParamTable> tables = tables_of(1);
+  LayoutInput input;
+  input.units = pipeline::placement_of(tiny(1));
+  input.rules.plan = core::plan_of(1, SumOrder::kFast);
+  input.rules.dp_size = 2;
+  input.rules.micros = 3;
+  input.rules.tiers.moments = input.rules.tiers.masters = core::Tier::kHost;
+  for (const core::ParamTable& table : tables) input.tables.push_back(&table);
+  const auto made = [&](double share) {
+    input.rules.host_share = share;
+    return make_layout(input, 0, 0);
+  };
+  const Layout half = made(0.5);
+  EXPECT_FALSE(half.at(0).on_host);
+  EXPECT_TRUE(half.at(1).on_host);
+  EXPECT_TRUE(half.at(2).on_host);
+  EXPECT_FALSE(half.has_master(0));
+  EXPECT_TRUE(half.has_master(1));
+  EXPECT_EQ(half.charged(Account::kOptimizer), Bytes(2 * 4 * 2048));
+  EXPECT_EQ(half.host_bytes(), Bytes(3 * 4 * (3072 + 1024) + 2 * 4 * 3072));
+  EXPECT_EQ(made(1.0).charged(Account::kOptimizer), Bytes(0));
+  EXPECT_EQ(made(1.0).host_bytes(), Bytes(3 * 4 * 6144 + 2 * 4 * 3072));
+  EXPECT_EQ(made(0.0).host_bytes(), Bytes(0));
+  input.rules.element =
+      core::DType::kBF16;  // gradients come down in fp32, parameters go up in bf16
+  EXPECT_EQ(made(1.0).host_bytes(), Bytes(3 * 4 * 6144 + 2 * (4 + 2) * 3072));
+}
+
 TEST(Layout, SlotsHoldOneGradientAndUnderZero3AUnitIsGathered) {
   EXPECT_EQ(Made(tiny(0)).bytes(Account::kSlots), 0);
   EXPECT_EQ(Made(tiny(1)).bytes(Account::kSlots), 0);

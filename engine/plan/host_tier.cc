@@ -1,0 +1,24 @@
+#include "engine/plan/host_tier.h"
+
+#include "core/check.h"
+
+namespace fm::engine {
+
+bool state_on_host(const TrainOptions& options) {
+  if (options.device.kind == DeviceKind::kCpu) return false;
+  FM_USER_CHECK(options.offload.params != core::Tier::kHost,
+                "parameters stay where the GPU reads them; leave \"offload_param\" out, or use "
+                "ZeRO stage 3 on more ranks");
+  if (options.offload.optimizer != core::Tier::kHost || options.offload.ratio <= 0.0) return false;
+  const optim::OptimizerRow& rule = *options.optimizer.rule;
+  FM_USER_CHECK(rule.by_tensor == nullptr && rule.by_matrix == nullptr,
+                "an optimizer in host memory must move each element by itself; choose AdamW, Lion, "
+                "Adagrad or SGD, or leave \"offload_optimizer\" out (",
+                rule.name, ")");
+  FM_USER_CHECK(!options.post_validation || options.pipe_parallel_size == 1,
+                "steps that are validated later undo updates, which an optimizer in host memory "
+                "does not; leave --post_validation or \"offload_optimizer\" out");
+  return true;
+}
+
+}  // namespace fm::engine
