@@ -276,14 +276,25 @@ class CrashImage {
   std::map<int, std::string> files_;
 };
 
-TEST(CrashImages, EveryOneLoadsWhatWasSavedBeforeOrWhatIsBeingSaved) {
+using Where = SaveCourse::Where;
+
+class CrashImages : public ::testing::TestWithParam<Where> {
+ protected:
+  SaveResult save(const fs::path& output, std::int64_t step, int keep_last) const {
+    return testing::save_state(output, step, kRanks,
+                               {.keep_last = keep_last, .lineage = {}, .where = GetParam()});
+  }
+};
+using FullDisks = CrashImages;
+
+TEST_P(CrashImages, EveryOneLoadsWhatWasSavedBeforeOrWhatIsBeingSaved) {
   const testing::ScratchFolder folder;
   const fs::path output = folder.path() / "o";
   fs::create_directory(output);
   book().begin(output);
   std::vector<std::pair<std::size_t, std::int64_t>> saved;  // calls by then, step
   for (const std::int64_t step : {1, 2, 2, 3}) {            // the second 2 exchanges names
-    ASSERT_TRUE(testing::save_state(output, step, kRanks, 2).durable);
+    ASSERT_TRUE(save(output, step, 2).durable);
     saved.emplace_back(book().size(), step);
   }
   book().end();
@@ -316,29 +327,33 @@ TEST(CrashImages, EveryOneLoadsWhatWasSavedBeforeOrWhatIsBeingSaved) {
 }
 
 // The disk is full at call number `left` and stays so; then there is space again.
-TEST(FullDisks, AtAnyCallTheSaveBeforeLoadsAndTheNextOneWorks) {
+TEST_P(FullDisks, AtAnyCallTheSaveBeforeLoadsAndTheNextOneWorks) {
   std::int64_t left = 0;
   bool reached = true;
   int refusals = 0;
   for (; reached; ++left) {
     const testing::ScratchFolder folder;
     const fs::path output = folder.path() / "o";
-    ASSERT_TRUE(testing::save_state(output, 1, kRanks, 1).durable);
+    ASSERT_TRUE(save(output, 1, 1).durable);
     full_disk().root = output;
     full_disk().left = left;
     full_disk().refused = 0;
-    const SaveResult result = testing::save_state(output, 2, kRanks, 1);
+    const SaveResult result = save(output, 2, 1);
     full_disk().root.clear();
     reached = full_disk().refused > 0;
     refusals += reached && !result.durable ? 1 : 0;
     const std::int64_t step = testing::load_state(output, kRanks);
     EXPECT_EQ(step, result.durable ? 2 : 1) << "full at call " << left;
     EXPECT_EQ(result.durable, result.problem.empty()) << result.problem;
-    EXPECT_TRUE(testing::save_state(output, 3, kRanks, 1).durable) << "after call " << left;
+    EXPECT_TRUE(save(output, 3, 1).durable) << "after call " << left;
     EXPECT_EQ(testing::load_state(output, kRanks), 3);
   }
   EXPECT_GT(refusals, 20);
 }
+
+INSTANTIATE_TEST_SUITE_P(EitherThread, CrashImages,
+                         ::testing::Values(Where::kHere, Where::kThread));
+INSTANTIATE_TEST_SUITE_P(EitherThread, FullDisks, ::testing::Values(Where::kHere, Where::kThread));
 
 }  // namespace
 }  // namespace fm::checkpoint
