@@ -28,6 +28,8 @@ struct StateMemory : core::RankMemory {
   StateMemory(const core::RankMemory& memory,  // NOLINT(google-explicit-constructor)
               const HostMemory* beside = nullptr)
       : RankMemory(memory), host(beside) {}
+  StateMemory(core::Ledger& book)  // NOLINT(google-explicit-constructor)
+      : StateMemory(core::RankMemory(book)) {}
   const HostMemory* host;  // null: nothing lies there
 };
 
