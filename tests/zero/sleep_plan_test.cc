@@ -104,7 +104,9 @@ TEST(SleepPlan, TheRingHasPlacesOfTheLargestFlatParameter) {
   EXPECT_EQ(ring.layout.charged(Account::kOptimizer), Bytes(3 * 3 * 12 * kKiB));
   EXPECT_EQ(ring.layout.ring_place(4), 1);
   // No more places than flat parameters.
-  EXPECT_EQ(Made(tiny(0), kOptimizer).layout.charged(Account::kOptimizer), Bytes(2 * 2 * 8 * kKiB));
+  BuildShape shape = tiny(2);
+  shape.pipe_ranks = 2;
+  EXPECT_EQ(Made(shape, kOptimizer).layout.charged(Account::kOptimizer), Bytes(2 * 2 * 12 * kKiB));
 }
 
 }  // namespace
