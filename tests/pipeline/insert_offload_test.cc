@@ -51,13 +51,19 @@ TEST(InsertOffload, PublicationsStandBehindTheStore) {
             "N f.0 f.1 u.0 s.0 f.2 p.0 u.1 s.1 p.1 u.2 s.2 p.2 O ");
 }
 
-// Pipe rank 1 has units 2 to 4 and the head's end of the matrix: four flat parameters.
+// Pipe rank 1 has a block, the head, and the head's end of the matrix: three flat parameters.
 TEST(InsertOffload, TheHeadOfATiedModelTakesTwoPlaces) {
-  ProgramRules rules = {.units = pipeline::split(3, 2, true), .micros = 1, .plan = {}, .awake = 3};
-  EXPECT_EQ(pipeline::ring_places(rules.units, 2, 3), std::vector<int>({0}));
-  EXPECT_EQ(pipeline::ring_places(rules.units, 4, 3), std::vector<int>({2, 0}));
-  EXPECT_EQ(print(insert_offload(pipeline::parse("N u.2 u.3 u.4 O"), rules)),
-            "N f.2 f.3 u.2 s.2 u.3 s.3 f.4 u.4 s.4 O ");
+  ProgramRules rules = rules_with(2);
+  rules.units = pipeline::split(3, 2, true);
+  EXPECT_EQ(pipeline::ring_places(rules.units, 3, 3), std::vector<int>({0}));
+  EXPECT_EQ(pipeline::ring_places(rules.units, 4, 3), std::vector<int>({1, 2}));
+  EXPECT_EQ(pipeline::ring_places(rules.units, 4, 2), std::vector<int>({1, 0}));
+  const auto with = [&](int awake) {
+    rules.awake = awake;
+    return print(insert_offload(pipeline::parse("N u.3 u.4 O"), rules));
+  };
+  EXPECT_EQ(with(2), "N f.3 u.3 s.3 f.4 u.4 s.4 O ");
+  EXPECT_EQ(with(3), "N f.3 f.4 u.3 s.3 u.4 s.4 O ");
   rules.units = pipeline::split(3, 1, true);  // the embedding has the head's end
   EXPECT_EQ(pipeline::ring_places(rules.units, 4, 3), std::vector<int>({1}));
 }
