@@ -200,7 +200,7 @@ TEST(DeviceTimes, ParametersAreReadWhenTheyCameUp) {
 }
 
 TEST(DeviceTimes, AGradientComesDownWhereNoneIsUsed) {
-  const Times times{kEarly, kEarly, kEarly, kEarly, kLate, kEarly};
+  const Times times{kEarly, kEarly, kEarly, kEarly, kLate, kLate};
   EXPECT_EQ(outcome_of(Way::kHostTier, times, Forgets::kDownForPlace), Outcome::kDiffers);
 }
 
