@@ -92,7 +92,8 @@ void ComparedSide::add_facts(const std::string& prefix, const std::string& json)
   if (!core::is_shallow(json)) return;
   const auto parsed = nlohmann::json::parse(json, nullptr, false);
   if (!parsed.is_object() || parsed.empty()) return;
-  for (const auto& [pointer, value] : parsed.flatten().items()) {
+  const auto flat = parsed.flatten();
+  for (const auto& [pointer, value] : flat.items()) {
     std::string key = pointer.substr(1);
     std::replace(key.begin(), key.end(), '/', '.');
     facts_[prefix + key] = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
