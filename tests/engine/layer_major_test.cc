@@ -57,7 +57,9 @@ INSTANTIATE_TEST_SUITE_P(All, LayerMajor,
                          testing::Combine(testing::Values(1, 2, 3, 8), testing::Range(0, 4),
                                           testing::Bool()),
                          [](const auto& cell) {
-                           const auto [micros, zero_stage, tied] = cell.param;
+                           const auto micros = std::get<0>(cell.param);
+                           const auto zero_stage = std::get<1>(cell.param);
+                           const auto tied = std::get<2>(cell.param);
                            return core::concat("Micros", micros, "Zero", zero_stage,
                                                tied ? "Tied" : "Untied");
                          });
@@ -123,7 +125,9 @@ INSTANTIATE_TEST_SUITE_P(All, GradientsAtRest,
                          testing::Combine(testing::Values(1, 2, 3), testing::Values(1, 2, 3),
                                           testing::Bool()),
                          [](const auto& cell) {
-                           const auto [micros, zero_stage, tied] = cell.param;
+                           const auto micros = std::get<0>(cell.param);
+                           const auto zero_stage = std::get<1>(cell.param);
+                           const auto tied = std::get<2>(cell.param);
                            return core::concat("Micros", micros, "Zero", zero_stage,
                                                tied ? "Tied" : "Untied");
                          });
@@ -197,7 +201,9 @@ INSTANTIATE_TEST_SUITE_P(All, EarlyUpdatesMatrix,
                          testing::Combine(testing::Values(2, 6, 8), testing::Values(1, 2),
                                           testing::Bool()),
                          [](const auto& cell) {
-                           const auto [micros, dp_size, tied] = cell.param;
+                           const auto micros = std::get<0>(cell.param);
+                           const auto dp_size = std::get<1>(cell.param);
+                           const auto tied = std::get<2>(cell.param);
                            return core::concat("Micros", micros, "Dp", dp_size,
                                                tied ? "Tied" : "Untied");
                          });
