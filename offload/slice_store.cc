@@ -44,7 +44,7 @@ class HostStore : public SliceStore {
   };
   using Place = std::shared_ptr<Asked>;
 
-  class MemoryWait : public Move::State {
+  class MemoryWait : public Move::UnderWay {
    public:
     MemoryWait(HostStore& store, Place asked) : store_(store), asked_(std::move(asked)) {}
     void wait() override { store_.make_up_to(asked_); }

@@ -20,23 +20,23 @@ inline constexpr core::Bytes kPage(4096);
 // Lifetime:  the store outlives it.
 class Move {
  public:
-  class State {
+  class UnderWay {
    public:
     // Where nobody has waited, the move is over when this returns.
-    virtual ~State() = default;
+    virtual ~UnderWay() = default;
     // Throws MachineError (26) naming file and cause. Called once.
     virtual void wait() = 0;
   };
 
   Move() = default;  // nothing is under way
-  explicit Move(std::unique_ptr<State> state) : state_(std::move(state)) {}
+  explicit Move(std::unique_ptr<UnderWay> state) : state_(std::move(state)) {}
   // The bytes are there, or have left. Nothing to do where that was so before.
   void wait() {
-    if (const std::unique_ptr<State> state = std::move(state_)) state->wait();
+    if (const std::unique_ptr<UnderWay> state = std::move(state_)) state->wait();
   }
 
  private:
-  std::unique_ptr<State> state_;
+  std::unique_ptr<UnderWay> state_;
 };
 
 // A range of a store as it was when it was held: writes into it that are asked for later wait

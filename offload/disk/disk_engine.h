@@ -12,11 +12,11 @@
 
 namespace fm::offload {
 
-enum class Direction : std::uint8_t { kRead, kWrite };
+enum class BlockDirection : std::uint8_t { kRead, kWrite };
 
 // One request to the system: bytes of one file.
 struct DiskBlock {
-  Direction direction = Direction::kRead;
+  BlockDirection direction = BlockDirection::kRead;
   int fd = -1;
   std::int64_t offset = 0;
   std::span<std::byte> memory = {};  // of a write: read only

@@ -136,7 +136,7 @@ bool DiskLoop::take_asked() {
 
 // Blocks end where stripes end, and begin at the move's own begin.
 void DiskLoop::cut(const DiskMovePtr& move) {
-  const bool reads = move->direction == Direction::kRead;
+  const bool reads = move->direction == BlockDirection::kRead;
   std::string problem;
   try {
     const core::FaultEffect effect =
@@ -177,7 +177,7 @@ void DiskLoop::fill_drives() {
       slots_[slot].copied = !is_aligned(slots_[slot].part.memory);
       const MovePart& its = slots_[slot].part;
       const std::span<std::byte> memory = memory_of(slots_[slot]);
-      if (its.move->direction == Direction::kWrite) {
+      if (its.move->direction == BlockDirection::kWrite) {
         if (slots_[slot].copied) std::memcpy(memory.data(), its.memory.data(), memory.size());
         if (sums_) sums_->note(its.at, memory);
       }
@@ -219,7 +219,7 @@ void DiskLoop::complete(const DiskDone& done) {
     fail(move, slot.part.at,
          done.result < 0 ? std::strerror(-done.result)
                          : core::concat("only ", slot.moved, " of ", size, " bytes"));
-  } else if (move.direction == Direction::kRead) {
+  } else if (move.direction == BlockDirection::kRead) {
     check_read(slot);
   }
   end_part(done.slot);
@@ -254,7 +254,7 @@ void DiskLoop::end_block(const DiskMovePtr& move) {
 
 void DiskLoop::fail(DiskMove& move, Bytes at, const std::string& why) {
   if (!move.problem.empty()) return;
-  const bool reads = move.direction == Direction::kRead;
+  const bool reads = move.direction == BlockDirection::kRead;
   move.problem = core::concat(
       "a drive must keep the bytes that sleep there; look at the drive and at the kernel's log, "
       "then start again from the newest checkpoint (",

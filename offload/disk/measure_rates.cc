@@ -15,9 +15,9 @@ namespace {
 using core::Bytes;
 
 // A ring of pieces that no drive can press together.
-class Pieces {
+class RatePieces {
  public:
-  Pieces(Bytes piece, int count) : size_(static_cast<std::size_t>(piece.count())) {
+  RatePieces(Bytes piece, int count) : size_(static_cast<std::size_t>(piece.count())) {
     const std::size_t bytes = size_ * static_cast<std::size_t>(count);
     memory_ = {
         static_cast<std::byte*>(std::aligned_alloc(static_cast<std::size_t>(kPage.count()), bytes)),
@@ -52,8 +52,9 @@ class Measurement {
       if (static_cast<int>(under_way.size()) == ahead_) end_first(under_way);
       const auto [direction, number] = which(turn);
       const std::span<std::byte> memory = pieces_.at(static_cast<std::size_t>(turn % ahead_));
-      under_way.push_back(direction == Direction::kRead ? store_.read(piece_ * number, memory)
-                                                        : store_.write(piece_ * number, memory));
+      under_way.push_back(direction == BlockDirection::kRead
+                              ? store_.read(piece_ * number, memory)
+                              : store_.write(piece_ * number, memory));
     }
     while (!under_way.empty()) end_first(under_way);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
@@ -69,11 +70,11 @@ class Measurement {
   SliceStore& store_;
   Bytes piece_;
   int ahead_;
-  Pieces pieces_;
+  RatePieces pieces_;
 };
 
 struct Turn {
-  Direction direction;
+  BlockDirection direction;
   std::int64_t piece;
 };
 
@@ -85,14 +86,16 @@ DiskRates measure_rates(SliceStore& store, Bytes piece, int ahead) {
   Measurement here(store, piece, ahead);
   const std::int64_t count = here.count();
   const std::int64_t half = count / 2;
-  const auto write = [](std::int64_t turn) { return Turn{Direction::kWrite, turn}; };
+  const auto write = [](std::int64_t turn) { return Turn{BlockDirection::kWrite, turn}; };
   here.rate(count, write);  // a file system's first writes are other ones
   DiskRates rates;
   rates.write = here.rate(count, write);
-  rates.read = here.rate(count, [](std::int64_t turn) { return Turn{Direction::kRead, turn}; });
+  rates.read = here.rate(count, [](std::int64_t turn) {
+    return Turn{BlockDirection::kRead, turn};
+  });
   rates.both = here.rate(2 * half, [&](std::int64_t turn) {
-    return turn % 2 == 0 ? Turn{Direction::kRead, turn / 2}
-                         : Turn{Direction::kWrite, half + turn / 2};
+    return turn % 2 == 0 ? Turn{BlockDirection::kRead, turn / 2}
+                         : Turn{BlockDirection::kWrite, half + turn / 2};
   });
   return rates;
 }

@@ -11,7 +11,7 @@ bool overlap(const DiskMove& a, const DiskMove& b) {
 }
 
 bool one_writes(const DiskMove& a, const DiskMove& b) {
-  return a.direction == Direction::kWrite || b.direction == Direction::kWrite;
+  return a.direction == BlockDirection::kWrite || b.direction == BlockDirection::kWrite;
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace fm::offload {
 // Invariant: what MoveOrder writes belongs to whoever calls it; what the loop writes is its own
 //            until `done`.
 struct DiskMove {
-  Direction direction = Direction::kRead;
+  BlockDirection direction = BlockDirection::kRead;
   bool held = false;
   core::Bytes at = {}, size = {};
   std::span<std::byte> memory = {};  // of a write: read only

@@ -17,7 +17,7 @@ Bytes size_of(std::span<const std::byte> memory) {
   return Bytes(static_cast<std::int64_t>(memory.size()));
 }
 
-class DiskWait : public Move::State {
+class DiskWait : public Move::UnderWay {
  public:
   // `seconds` may be null.
   DiskWait(DiskLoop& loop, DiskMovePtr move, double* seconds)
@@ -53,8 +53,8 @@ class HeldOnDisk : public HeldBytes {
     FM_CHECK(at >= held_->at && at + size_of(into) <= held_->at + held_->size,
              "what is read must be held (", into.size(), " bytes at ", at.count(), ")");
     if (into.empty()) return {};
-    const auto move = std::make_shared<DiskMove>(
-        DiskMove{.direction = Direction::kRead, .at = at, .size = size_of(into), .memory = into});
+    const auto move = std::make_shared<DiskMove>(DiskMove{
+        .direction = BlockDirection::kRead, .at = at, .size = size_of(into), .memory = into});
     loop_.ask(move, held_.get());
     return Move(std::make_unique<DiskWait>(loop_, move, nullptr));
   }
@@ -81,12 +81,12 @@ class DiskStore : public SliceStore {
   Bytes bytes() const override { return bytes_; }
   Move read(Bytes at, std::span<std::byte> into) override {
     totals_.read += size_of(into);
-    return ask({.direction = Direction::kRead, .at = at, .memory = into, .number = ++reads_});
+    return ask({.direction = BlockDirection::kRead, .at = at, .memory = into, .number = ++reads_});
   }
   Move write(Bytes at, std::span<const std::byte> from) override {
     totals_.written += size_of(from);
     std::byte* const data = const_cast<std::byte*>(from.data());  // a write only reads it
-    return ask({.direction = Direction::kWrite,
+    return ask({.direction = BlockDirection::kWrite,
                 .at = at,
                 .memory = {data, from.size()},
                 .number = ++writes_});

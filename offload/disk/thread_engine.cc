@@ -14,7 +14,7 @@ namespace {
 
 // Its pages are on the disk and nowhere else when this returns. A failure shows in the next move.
 void drop_from_cache(const DiskBlock& block, ssize_t bytes) {
-  if (block.direction == Direction::kWrite) {
+  if (block.direction == BlockDirection::kWrite) {
     ::sync_file_range(
         block.fd, block.offset, bytes,
         SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
@@ -24,7 +24,7 @@ void drop_from_cache(const DiskBlock& block, ssize_t bytes) {
 
 int move(const DiskBlock& block, Cache cache) {
   const std::span<std::byte> memory = block.memory;
-  const ssize_t result = block.direction == Direction::kRead
+  const ssize_t result = block.direction == BlockDirection::kRead
                              ? ::pread(block.fd, memory.data(), memory.size(), block.offset)
                              : ::pwrite(block.fd, memory.data(), memory.size(), block.offset);
   if (result < 0) return -errno;

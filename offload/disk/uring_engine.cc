@@ -42,7 +42,7 @@ class UringEngine : public DiskEngine {
     const auto offset = static_cast<std::uint64_t>(block.offset);
     const int buffer = buffer_of(block.memory);
     void* const data = block.memory.data();
-    const bool reads = block.direction == Direction::kRead;
+    const bool reads = block.direction == BlockDirection::kRead;
     if (buffer >= 0) {
       reads ? io_uring_prep_read_fixed(entry, block.fd, data, size, offset, buffer)
             : io_uring_prep_write_fixed(entry, block.fd, data, size, offset, buffer);
