@@ -29,7 +29,9 @@ bool FakeEvent::has_come() const {
 void FakeEvent::finish() { reach(); }
 
 void FakeEvent::reach() {
-  if (!has_come()) runner_.hurry();
+  // No further: what is queued behind it may wait for who waits here.
+  while (!has_come() && runner_.hurry()) {
+  }
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return has_come_; });
   if (failure_ != nullptr) std::rethrow_exception(failure_);

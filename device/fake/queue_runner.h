@@ -19,8 +19,8 @@ class QueueRunner {
 
   virtual ~QueueRunner() = default;
   virtual void push(Task task) = 0;
-  // Somebody waits for what is queued.
-  virtual void hurry() = 0;
+  // Somebody waits: runs the next task here. False: tasks run elsewhere, or none is left.
+  virtual bool hurry() = 0;
   // Of the first task that failed; null: none did.
   virtual std::exception_ptr failure() const = 0;
 };
@@ -42,20 +42,24 @@ class EarlyOrLate : public QueueRunner {
     tasks_.push_back(std::move(task));
     if (when_ == When::kEarly) run();
   }
-  void hurry() override { run(); }
+  bool hurry() override { return run_next(); }
   std::exception_ptr failure() const override { return failure_; }
 
  private:
   void run() {
-    while (!tasks_.empty()) {
-      const Task task = std::move(tasks_.front());
-      tasks_.pop_front();
-      try {
-        task();
-      } catch (...) {
-        if (failure_ == nullptr) failure_ = std::current_exception();
-      }
+    while (run_next()) {
     }
+  }
+  bool run_next() {
+    if (tasks_.empty()) return false;
+    const Task task = std::move(tasks_.front());
+    tasks_.pop_front();
+    try {
+      task();
+    } catch (...) {
+      if (failure_ == nullptr) failure_ = std::current_exception();
+    }
+    return true;
   }
 
   When when_;

@@ -27,7 +27,7 @@ class QueueThread : public QueueRunner {
   QueueThread& operator=(const QueueThread&) = delete;
 
   void push(Task task) override;
-  void hurry() override {}
+  bool hurry() override { return false; }
   std::exception_ptr failure() const override;
 
  private:
