@@ -44,7 +44,7 @@ Written written_by(const TrainOptions& options) {
     if (row.contains("start")) continue;
     out.ahead += row.value("ahead", "-")[0];
     for (const char* measured : {"time", "tokens_per_second", "gflops", "step_time", "phases",
-                                 "mem_peak_bytes", "minor_faults", "ahead"}) {
+                                 "mem_peak_bytes", "minor_faults", "save_stall_ms", "ahead"}) {
       row.erase(measured);
     }
     out.rows.push_back(row);
