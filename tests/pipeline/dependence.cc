@@ -43,7 +43,7 @@ class Table {
       case Op::kBackwardInput: return backward_input(k, u), makes({kParked, k, u});
       case Op::kBackwardWeight: return uses({kParked, k, u}), reads_input(k, u), writes_gradient(u);
       case Op::kRecompute: return reads_input(k, u), uses({kGathered, -1, u}), makes({kKept, k, u});
-      case Op::kReduce: return writes_gradient(u), makes({kReduced, -1, u});
+      case Op::kReduce: return takes_gradient(u), makes({kReduced, -1, u});
       case Op::kReduceTied: return reduce_tied();
       case Op::kNorm: return norm();
       case Op::kNormPart: return norm_part();
@@ -85,7 +85,12 @@ class Table {
     if (form_.gradient_places == 0 || waits_for_other_end(form_.units, unit)) return;
     makes({kGradientPlace, -1, form_.units.index_on_rank(unit) % form_.gradient_places});
   }
+  // Where micro-batches are added before they are reduced, in any order.
   void writes_gradient(int unit) {
+    if (form_.reduce_every_micro) return makes({kGradientSlot, -1, -1});
+    uses({kGradient, -1, unit});
+  }
+  void takes_gradient(int unit) {
     if (form_.reduce_every_micro) return makes({kGradientSlot, -1, -1});
     makes({kGradient, -1, unit});
   }
