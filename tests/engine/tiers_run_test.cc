@@ -96,7 +96,7 @@ TEST_F(TiersRun, ResumesInMemoryWhatSleptAndTheOtherWayRound) {
 TEST_F(TiersRun, AFailingDriveEndsTheRunWithTheLastCheckpointWhole) {
   TrainOptions tiers = asleep(options("run", 4));
   tiers.save_steps = 2;
-  core::arm_faults("point=offload.write,step=60,action=eio");
+  core::arm_faults("point=offload.write,step=36,action=eio");
   expect_error(core::ExitCode::kStorageFailed, "drive", [&] { run(tiers); });
   core::arm_faults("");
   ASSERT_EQ(run(tiers), 0);
