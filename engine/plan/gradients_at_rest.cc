@@ -28,8 +28,8 @@ pipeline::GradientRing gradient_ring_of(const TrainOptions& options, const RunSh
   const bool scaled = options.element == core::DType::kF16;
   const bool early = options.gradient_clipping == 0.0 && !scaled && can_take_back(options, run);
   // Elsewhere masters are read instead; what travels narrow is not what the owner has.
-  const bool exact = options.element == core::DType::kF32 &&
-                     run.between.weights == comm::Travel::kWhole;
+  const bool exact =
+      options.element == core::DType::kF32 && run.between.weights == comm::Travel::kWhole;
   const bool in_slots = std::ranges::all_of(programs, [&](const pipeline::Program& program) {
     return pipeline::may_take_from_slots(program, rules.units);
   });
