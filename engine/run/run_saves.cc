@@ -97,9 +97,11 @@ void RunSaves::begin_course(const ProgressState& progress, Must must) {
   aside_ = copy_ && must == Must::kMayFail;
   std::vector<checkpoint::FileSlice> mine =
       checkpoint_slices(state_, options_.optimizer, Part::kOwned);
+  // What sleeps is read once, and looked at then.
+  const bool sleeps = state_.plan.state.rules.tiers.has(core::Tier::kNvme);
   if (aside_) {
     copy_->take(mine, state_.work.threads);
-  } else {
+  } else if (!sleeps) {
     check_finite(state_.world, non_finite_in(mine), way_back());
   }
   state_.fence.check();
@@ -113,7 +115,7 @@ void RunSaves::begin_course(const ProgressState& progress, Must must) {
   course_step_ = progress.step;
   using Where = checkpoint::SaveCourse::Where;
   checkpoint::SaveRequest request = request_of(progress, std::move(mine));
-  request.finite_only = aside_;  // its thread looks, which takes no time of a step
+  request.finite_only = aside_ || sleeps;  // aside its thread looks, which takes no time of a step
   course_.emplace(std::move(request), state_.world, aside_ ? Where::kThread : Where::kHere);
   if (!aside_ || course_->over()) finish_course();
 }
