@@ -136,8 +136,12 @@ std::string hint_of(const TrainOptions& options, const model::OpenedModel& opene
   if (row == nullptr || options.schedule == row || options.own_schedule) return "";
   TrainOptions other = options;
   other.schedule = row;
-  const RunPlan plan = make_run_plan(other, opened.model, world);
-  return layer_major_hint(tiers.host, tier_plan(plan, options.ranks_per_host, {}, {}).host);
+  try {
+    const RunPlan plan = make_run_plan(other, opened.model, world);
+    return layer_major_hint(tiers.host, tier_plan(plan, options.ranks_per_host, {}, {}).host);
+  } catch (const core::UserError&) {
+    return "";  // nobody chose it, and it cannot be
+  }
 }
 
 std::string wire_text(const RunPlan& plan) {
