@@ -169,7 +169,8 @@ Bytes need_of(const MemoryForecast& memory, machine::MemoryLimit::Holds holds) {
 std::string limits_json(const std::vector<machine::MemoryLimit>& limits) {
   Json json = Json::array();
   for (const machine::MemoryLimit& limit : limits) {
-    json.push_back({limit.id, limit.name, limit.available.count(), static_cast<int>(limit.holds)});
+    json.push_back({limit.id, limit.name, limit.available.count(), static_cast<int>(limit.holds),
+                    limit.swap.count()});
   }
   // Names of control groups may hold any bytes.
   return json.dump(-1, ' ', true, Json::error_handler_t::replace);
@@ -180,7 +181,21 @@ std::vector<machine::MemoryLimit> limits_in(const std::string& text) {
   for (const Json& limit : Json::parse(text)) {
     limits.push_back({limit[0].get<std::string>(), limit[1].get<std::string>(),
                       Bytes(limit[2].get<std::int64_t>()),
-                      static_cast<machine::MemoryLimit::Holds>(limit[3].get<int>())});
+                      static_cast<machine::MemoryLimit::Holds>(limit[3].get<int>()),
+                      Bytes(limit[4].get<std::int64_t>())});
+  }
+  return limits;
+}
+
+// What nobody asked for leaves a fifth of a host's memory to others, such as the page cache that
+// data are read through, and makes nothing swap.
+RankLimits with_room_to_spare(RankLimits limits) {
+  for (std::vector<machine::MemoryLimit>& of_rank : limits) {
+    for (machine::MemoryLimit& limit : of_rank) {
+      if (limit.holds == machine::MemoryLimit::Holds::kDevice) continue;  // the copy is not there
+      const Bytes memory = std::max(limit.available - limit.swap, Bytes(0));
+      limit.available = Bytes(memory.count() / 5 * 4);
+    }
   }
   return limits;
 }
@@ -274,7 +289,7 @@ TrainOptions with_fitting_saves(const TrainOptions& options, const model::Model&
                                 const WorldShape& world, const RankLimits& limits) {
   if (!copies_saves(options)) return options;
   const std::optional<MemoryDemand> tight =
-      tightest_demand(make_run_plan(options, model, world), limits);
+      tightest_demand(make_run_plan(options, model, world), with_room_to_spare(limits));
   TrainOptions out = options;
   out.save_async = !tight || tight->fits();
   return out;
