@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "engine/plan/auto_schedule.h"
+#include "engine/plan/default_schedule.h"
 #include "engine/plan/save_room.h"
 
 namespace fm::engine {
@@ -277,10 +278,21 @@ TrainOptions with_fitting_schedule(const TrainOptions& options, const model::Ope
                                    const WorldShape& world, const RankLimits& limits) {
   TrainOptions bare = options;
   bare.save_async = false;  // a schedule goes before saves
-  TrainOptions out = with_schedule(bare, opened.model.deciding(), world, [&](const RunPlan& plan) {
+  const model::Model& model = opened.model.deciding();
+  const auto fits = [&](const RunPlan& plan) {
     const std::optional<MemoryDemand> tight = tightest_demand(plan, limits);
     return !tight || tight->fits();
-  });
+  };
+  TrainOptions out = with_schedule(bare, model, world, fits);
+  const core::Mesh mesh = make_mesh(out, world.ranks);
+  if (with_default_schedule(out, model, mesh).schedule != out.schedule) {
+    TrainOptions kept = out;  // layer-major holds the activations of all micro-batches
+    kept.schedule_chosen = true;
+    const auto plan_fits = [&](const TrainOptions& at) {
+      return fits(make_run_plan(at, model, world));
+    };
+    if (!plan_fits(out) && plan_fits(kept)) out = std::move(kept);
+  }
   out.save_async = options.save_async;
   return out;
 }

@@ -10,6 +10,7 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "core/types.h"
+#include "engine/plan/default_schedule.h"
 #include "engine/plan/disk_need.h"
 #include "engine/plan/run_model.h"
 #include "engine/plan/save_room.h"
@@ -95,6 +96,9 @@ std::vector<std::string> notes_of(const KnownRun& run) {
   std::string waiting =
       run.plan == nullptr ? "" : waiting_saves_note(run.options, run.plan->copies_saves);
   if (!waiting.empty()) notes.push_back(std::move(waiting));
+  std::string order =
+      run.plan == nullptr ? "" : default_schedule_note(run.options, run.plan->schedule);
+  if (!order.empty()) notes.push_back(std::move(order));
   return notes;
 }
 
