@@ -127,6 +127,8 @@ TEST_F(MemoryFit, SavesWithoutACopyWhereThereIsNoRoomForIt) {
   }
   expect_error(core::ExitCode::kOutOfMemory, "memory must hold what the plan allocates",
                [&] { run(options, 2, beside(bare - Bytes(1))); });
+  options.dry_run = true;
+  EXPECT_EQ(need_of(options, 2), bare);
 }
 
 TEST_F(MemoryFit, HostsAndGroupsAreEachLookedAt) {
