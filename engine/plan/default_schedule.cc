@@ -22,4 +22,11 @@ std::string default_schedule_note(const TrainOptions& options, const std::string
   return schedule + ", because parameters sleep on NVMe: each crosses once per phase (--schedule)";
 }
 
+std::string regather_note(const TrainOptions& options, core::Regather taken) {
+  if (!options.regather_chosen || taken == options.regather) return "";
+  return "pipeline.regather \"micro\" has no effect: in layer-major order weights are gathered "
+         "once "
+         "per layer and phase";
+}
+
 }  // namespace fm::engine

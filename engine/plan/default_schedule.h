@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/mesh.h"
+#include "core/shard_plan.h"
 #include "engine/options.h"
 #include "model/unit.h"
 
@@ -18,5 +19,8 @@ TrainOptions with_default_schedule(const TrainOptions& options, const model::Mod
 // Why a run whose plan has this schedule does not take that of its options; "": it does, or its
 // user said so.
 std::string default_schedule_note(const TrainOptions& options, const std::string& schedule);
+
+// Where the user's "pipeline.regather" is not what the plan does; else "".
+std::string regather_note(const TrainOptions& options, core::Regather taken);
 
 }  // namespace fm::engine

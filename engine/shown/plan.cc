@@ -207,6 +207,8 @@ std::vector<std::string> notes_of(const TrainOptions& options, const RunPlan& pl
   std::vector<std::string> notes = engine::notes_of(options);
   std::string order = default_schedule_note(options, plan.schedule);
   if (!order.empty()) notes.push_back(std::move(order));
+  std::string gathers = regather_note(options, plan.rules.plan.regather);
+  if (!gathers.empty()) notes.push_back(std::move(gathers));
   return notes;
 }
 
