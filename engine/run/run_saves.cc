@@ -112,6 +112,7 @@ void RunSaves::begin_course(const ProgressState& progress, Must must) {
   renew_lock();
   log_.sync();
   course_began_ = Clock::now();
+  known_ms_ = save_ms_;
   course_step_ = progress.step;
   using Where = checkpoint::SaveCourse::Where;
   checkpoint::SaveRequest request = request_of(progress, std::move(mine));
@@ -135,6 +136,7 @@ void RunSaves::see_durable() {
   saved_ = course_step_;
   if (last_good_ > saved_) proven_ = saved_;
   failed_ = 0;
+  learn_time(course_->result().seconds);
   log_.say("saved " + path_of(saved_));
 }
 
@@ -143,10 +145,14 @@ void RunSaves::end_course() {
   course_.reset();
   check_finite_in(result);
   if (!result.durable) return fail(result.problem);
-  const auto ms = 1 + static_cast<std::int64_t>(1e3 * result.seconds);
+  learn_time(result.seconds);
+}
+
+// Beside steps a save takes longer than the one behind a signal, beside which nothing runs.
+void RunSaves::learn_time(double seconds) {
+  const auto ms = 1 + static_cast<std::int64_t>(1e3 * seconds);
   if (aside_) aside_ms_ = ms;
-  // Beside steps a save takes longer than the one behind a signal, beside which nothing runs.
-  save_ms_ = aside_ && save_ms_ > 0 ? std::min(save_ms_, ms) : ms;
+  save_ms_ = aside_ && known_ms_ > 0 ? std::min(known_ms_, ms) : ms;
 }
 
 void RunSaves::check_finite_in(const checkpoint::SaveResult& result) const {

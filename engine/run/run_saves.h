@@ -74,6 +74,7 @@ class RunSaves {
   void finish_course();
   void see_durable();
   void end_course();
+  void learn_time(double seconds);
   void check_finite_in(const checkpoint::SaveResult& result) const;
   void say_waited(std::int64_t before, std::int64_t next, double ms);
   void fail(const std::string& problem);
@@ -92,6 +93,7 @@ class RunSaves {
   std::int64_t last_good_ = -1;  // newest step that was not skipped
   int failed_ = 0;               // saves since the last one that is durable
   std::int64_t save_ms_ = 0;     // rank 0's counts
+  std::int64_t known_ms_ = 0;    // before the one that was begun last
   std::int64_t aside_ms_ = 0;    // of the last one beside steps
   double stall_ms_ = 0.0;
   Must must_ = Must::kMayFail;    // the save that was begun last
