@@ -126,6 +126,7 @@ struct TrainOptions {
   std::optional<UnitTimes> unit_times;
   core::Reductions reductions = core::Reductions::kOfStage;
   core::Regather regather = core::Regather::kMicro;
+  bool regather_chosen = false;  // by the user
   bool recompute = false;
   // With `recompute`: blocks whose first input alone is kept; or how many such segments there are.
   int checkpoint_interval = 1;

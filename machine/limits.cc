@@ -219,8 +219,10 @@ std::vector<MemoryLimit> memory_limits(const fs::path& root) {
   const std::int64_t swap = 1024 * number_behind(meminfo, "SwapFree:").value_or(0);
   const std::string and_swap = swap > 0 ? " and free swap" : "";
   if (const auto kilobytes = number_behind(meminfo, "MemAvailable:")) {
-    limits.push_back({machine, "MemAvailable of /proc/meminfo" + and_swap,
-                      core::Bytes(1024 * *kilobytes + swap)});
+    limits.push_back({.id = machine,
+                      .name = "MemAvailable of /proc/meminfo" + and_swap,
+                      .available = core::Bytes(1024 * *kilobytes + swap),
+                      .swap = core::Bytes(swap)});
   }
   for (const ControlGroup& group : control_groups("memory", root)) {
     const fs::path file = group.folder / (group.version_2 ? "memory.max" : "memory.limit_in_bytes");
@@ -232,10 +234,11 @@ std::vector<MemoryLimit> memory_limits(const fs::path& root) {
     const bool seen =
         std::ranges::any_of(limits, [&](const MemoryLimit& other) { return other.id == id; });
     if (seen) continue;
-    limits.push_back({id,
-                      core::concat("the limit ", core::human(core::Bytes(*limit)), " in ",
-                                   file.string(), and_swap),
-                      core::Bytes(left + swap)});
+    limits.push_back({.id = id,
+                      .name = core::concat("the limit ", core::human(core::Bytes(*limit)), " in ",
+                                           file.string(), and_swap),
+                      .available = core::Bytes(left + swap),
+                      .swap = core::Bytes(swap)});
   }
   return limits;
 }

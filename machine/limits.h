@@ -39,6 +39,7 @@ struct MemoryLimit {
   // What lies there: all that a rank allocates, or what its device holds, or the host beside one.
   enum class Holds : std::uint8_t { kAll, kDevice, kHost };
   Holds holds = Holds::kAll;
+  core::Bytes swap = {};  // of `available`: slow
 };
 
 // MemAvailable of the host, and of every limited control group of this process and those above them

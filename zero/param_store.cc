@@ -106,6 +106,10 @@ void ParamStore::keep(const core::Work& work, int flat_param, const void* slot) 
 
 void ParamStore::changed() { kept_.assign(kept_.size(), false); }
 
+void ParamStore::changed(int flat_param) {
+  kept_[static_cast<std::size_t>(layout_.home_of(flat_param))] = false;
+}
+
 comm::Pending ParamStore::publish(int flat_param) {
   layout_.check_trained(flat_param);
   FM_CHECK(layout_.plan.publishes() && layout_.at(flat_param).alias < 0, "flat parameter ",

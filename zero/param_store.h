@@ -49,6 +49,7 @@ class ParamStore {
   void keep(const core::Work& work, int flat_param, const void* slot);
   // Parameters changed, or may have: what was kept is old.
   void changed();
+  void changed(int flat_param);  // it alone
   // Own updated slice -> every rank's whole buffer. Where parameters lie once per host they are
   // there already, and this waits for the other owners.
   comm::Pending publish(int flat_param);

@@ -257,6 +257,7 @@ void apply_pipeline(const JsonView& settings, Findings& findings, engine::TrainO
                 " needs ZeRO 3, because the other stages gather nothing; remove it (",
                 settings.where(kRegather), ": zero_optimization.stage ", options.zero_stage, ")");
   const bool by_phase = core::lower(settings.text(kRegather, "micro")) == "phase";
+  options.regather_chosen = true;
   options.regather = by_phase ? core::Regather::kPhase : core::Regather::kMicro;
 }
 

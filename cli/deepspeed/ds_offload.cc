@@ -152,6 +152,12 @@ void apply_param_block(const JsonView& settings, const OffloadFlags& flags, Find
   offload.param_paths = folders_of(settings, block, flags);
   const auto buffers = within(settings, block.path("buffer_count"), 5, kLeast, 1 << 16);
   offload.param_buffers = static_cast<int>(buffers);
+  const std::string count = block.path("buffer_count");
+  if (offload.optimizer == Tier::kNvme && buffers > 1 && settings.get(count) != nullptr) {
+    findings.notes.push_back(concat(count, " has no effect: where the optimizer sleeps on NVMe, ",
+                                    "its buffer_count is how many parameters are updated from ",
+                                    "memory at once (", settings.where(count), ")"));
+  }
   offload.params_in_host = settings.integer(block.path("max_in_cpu"), 1'000'000'000);
 }
 

@@ -27,14 +27,16 @@ pipeline::GradientRing gradient_ring_of(const TrainOptions& options, const RunSh
   if (!fits) return {};
   const bool scaled = options.element == core::DType::kF16;
   const bool early = options.gradient_clipping == 0.0 && !scaled && can_take_back(options, run);
-  const bool wide = options.element == core::DType::kF32;  // elsewhere masters are read instead
+  // Elsewhere masters are read instead; what travels narrow is not what the owner has.
+  const bool exact =
+      options.element == core::DType::kF32 && run.between.weights == comm::Travel::kWhole;
   const bool in_slots = std::ranges::all_of(programs, [&](const pipeline::Program& program) {
     return pipeline::may_take_from_slots(program, rules.units);
   });
   return {.places = sleep.awake,
           .rests = !early,
           .updates_early = early,
-          .takes_from_slots = early && wide && in_slots};
+          .takes_from_slots = early && exact && in_slots};
 }
 
 }  // namespace fm::engine

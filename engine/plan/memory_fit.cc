@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "engine/plan/auto_schedule.h"
+#include "engine/plan/default_schedule.h"
 #include "engine/plan/save_room.h"
 
 namespace fm::engine {
@@ -169,7 +170,8 @@ Bytes need_of(const MemoryForecast& memory, machine::MemoryLimit::Holds holds) {
 std::string limits_json(const std::vector<machine::MemoryLimit>& limits) {
   Json json = Json::array();
   for (const machine::MemoryLimit& limit : limits) {
-    json.push_back({limit.id, limit.name, limit.available.count(), static_cast<int>(limit.holds)});
+    json.push_back({limit.id, limit.name, limit.available.count(), static_cast<int>(limit.holds),
+                    limit.swap.count()});
   }
   // Names of control groups may hold any bytes.
   return json.dump(-1, ' ', true, Json::error_handler_t::replace);
@@ -180,7 +182,21 @@ std::vector<machine::MemoryLimit> limits_in(const std::string& text) {
   for (const Json& limit : Json::parse(text)) {
     limits.push_back({limit[0].get<std::string>(), limit[1].get<std::string>(),
                       Bytes(limit[2].get<std::int64_t>()),
-                      static_cast<machine::MemoryLimit::Holds>(limit[3].get<int>())});
+                      static_cast<machine::MemoryLimit::Holds>(limit[3].get<int>()),
+                      Bytes(limit[4].get<std::int64_t>())});
+  }
+  return limits;
+}
+
+// What nobody asked for leaves a fifth of a host's memory to others, such as the page cache that
+// data are read through, and makes nothing swap.
+RankLimits with_room_to_spare(RankLimits limits) {
+  for (std::vector<machine::MemoryLimit>& of_rank : limits) {
+    for (machine::MemoryLimit& limit : of_rank) {
+      if (limit.holds == machine::MemoryLimit::Holds::kDevice) continue;  // the copy is not there
+      const Bytes memory = std::max(limit.available - limit.swap, Bytes(0));
+      limit.available = Bytes(memory.count() / 5 * 4);
+    }
   }
   return limits;
 }
@@ -262,10 +278,21 @@ TrainOptions with_fitting_schedule(const TrainOptions& options, const model::Ope
                                    const WorldShape& world, const RankLimits& limits) {
   TrainOptions bare = options;
   bare.save_async = false;  // a schedule goes before saves
-  TrainOptions out = with_schedule(bare, opened.model.deciding(), world, [&](const RunPlan& plan) {
+  const model::Model& model = opened.model.deciding();
+  const auto fits = [&](const RunPlan& plan) {
     const std::optional<MemoryDemand> tight = tightest_demand(plan, limits);
     return !tight || tight->fits();
-  });
+  };
+  TrainOptions out = with_schedule(bare, model, world, fits);
+  const core::Mesh mesh = make_mesh(out, world.ranks);
+  if (with_default_schedule(out, model, mesh).schedule != out.schedule) {
+    TrainOptions kept = out;  // layer-major holds the activations of all micro-batches
+    kept.schedule_chosen = true;
+    const auto plan_fits = [&](const TrainOptions& at) {
+      return fits(make_run_plan(at, model, world));
+    };
+    if (!plan_fits(out) && plan_fits(kept)) out = std::move(kept);
+  }
   out.save_async = options.save_async;
   return out;
 }
@@ -274,7 +301,7 @@ TrainOptions with_fitting_saves(const TrainOptions& options, const model::Model&
                                 const WorldShape& world, const RankLimits& limits) {
   if (!copies_saves(options)) return options;
   const std::optional<MemoryDemand> tight =
-      tightest_demand(make_run_plan(options, model, world), limits);
+      tightest_demand(make_run_plan(options, model, world), with_room_to_spare(limits));
   TrainOptions out = options;
   out.save_async = !tight || tight->fits();
   return out;

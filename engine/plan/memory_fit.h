@@ -44,7 +44,8 @@ std::vector<std::string> ways_to_fit(const TrainOptions& options, const model::O
 TrainOptions with_fitting_schedule(const TrainOptions& options, const model::OpenedModel& opened,
                                    const WorldShape& world, const RankLimits& limits);
 
-// `options` that save without a copy (engine/plan/save_room.h) where its memory is not left.
+// `options` that save without a copy (engine/plan/save_room.h) where less than a fifth of a host's
+// memory, swap not counted, would be left beside it.
 TrainOptions with_fitting_saves(const TrainOptions& options, const model::Model& model,
                                 const WorldShape& world, const RankLimits& limits);
 

@@ -159,10 +159,9 @@ double RunPlan::flops_per_step() const {
   return all * forwards_per_step();
 }
 
-RunPlan make_run_plan(const TrainOptions& asked, const model::Model& model,
-                      const WorldShape& world) {
-  FM_CHECK(!asked.auto_schedule, "the schedule is chosen before its plan is made");
-  const TrainOptions options = with_default_schedule(asked, model, make_mesh(asked, world.ranks));
+namespace {
+
+RunPlan plan_of(const TrainOptions& options, const model::Model& model, const WorldShape& world) {
   const RunShape run = shape_run(options, model, world);
   PlacedUnits placed = place_units(options, model, run);
   RunSchedule schedule = schedule_run(options, model, run, placed);
@@ -175,6 +174,20 @@ RunPlan make_run_plan(const TrainOptions& asked, const model::Model& model,
           std::move(state),
           copies_saves(options),
           options.device.kind == DeviceKind::kCuda};
+}
+
+}  // namespace
+
+RunPlan make_run_plan(const TrainOptions& asked, const model::Model& model,
+                      const WorldShape& world) {
+  FM_CHECK(!asked.auto_schedule, "the schedule is chosen before its plan is made");
+  const TrainOptions options = with_default_schedule(asked, model, make_mesh(asked, world.ranks));
+  if (options.schedule == asked.schedule) return plan_of(asked, model, world);
+  try {
+    return plan_of(options, model, world);
+  } catch (const core::UserError&) {
+    return plan_of(asked, model, world);  // nobody chose the other one
+  }
 }
 
 }  // namespace fm::engine

@@ -78,9 +78,10 @@ Prefetch prefetch_of(const TrainOptions& options, const model::Model& model, con
   const core::Elements largest = std::ranges::max(out.of_unit);
   out.window = core::Elements(options.prefetch_elements.value_or(largest.count()));
   if (!run.params_sleep) return out;
-  // A disk is read while the unit before computes, unless one buffer must do.
-  out.window = std::max(out.window, largest);
-  if (options.offload.param_buffers == 1) out.window = core::Elements(0);
+  // A disk is read while the unit before computes, unless one buffer must do, or nothing may be
+  // gathered ahead.
+  const bool in_turn = options.offload.param_buffers == 1 || options.prefetch_elements == 0;
+  out.window = in_turn ? core::Elements(0) : std::max(out.window, largest);
   return out;
 }
 

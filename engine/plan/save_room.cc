@@ -10,8 +10,8 @@ bool sleeps_on_disk(const TrainOptions& options) {
 
 bool saves_between_steps(const TrainOptions& options) {
   const bool rhythm = options.save_steps > 0 && options.save_steps < options.train_steps;
-  return options.saves && !options.eval_only && options.dump_gradients.empty() &&
-         (rhythm || options.load_best_model);
+  return options.saves && !options.dry_run && !options.eval_only &&
+         options.dump_gradients.empty() && (rhythm || options.load_best_model);
 }
 
 }  // namespace

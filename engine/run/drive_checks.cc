@@ -1,7 +1,11 @@
 #include "engine/run/drive_checks.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <numeric>
+#include <set>
 
 #include "comm/agree.h"
 #include "core/check.h"
@@ -20,13 +24,27 @@ struct Store {
   core::Bytes mine;
 };
 
-// Those that a rank opens. Each is asked for room by itself, but where both lie in the same folders
-// the second one counts for both.
+// The file systems of folders, or of those above them in which they will be made.
+std::set<dev_t> devices_of(const std::vector<std::string>& folders) {
+  std::set<dev_t> devices;
+  for (const std::string& folder : folders) {
+    std::error_code ignored;
+    std::filesystem::path at = std::filesystem::absolute(folder, ignored);
+    struct stat found {};
+    while (::stat(at.c_str(), &found) != 0 && at.has_relative_path()) at = at.parent_path();
+    devices.insert(found.st_dev);
+  }
+  return devices;
+}
+
+// Those that a rank opens. Each is asked for room by itself, but where both lie on the same file
+// systems the second one counts for both.
 std::vector<Store> stores_of(const OffloadOptions& offload, const zero::Layout& layout) {
   Store optimizer{offload.optimizer_paths,
                   zero::SleepPlan(layout, {Role::kMoment, Role::kMaster, Role::kGrads}).total()};
   Store params{offload.param_paths, zero::SleepPlan(layout, {Role::kParams}).total()};
-  if (params.folders == optimizer.folders) params.mine += optimizer.mine;
+  const bool together = devices_of(params.folders) == devices_of(optimizer.folders);
+  if (together) params.mine += optimizer.mine;
   return {std::move(optimizer), std::move(params)};
 }
 

@@ -73,7 +73,7 @@ void RunSaves::save(const ProgressState& progress, Must must) {
   const std::int64_t before = course_step_;
   const bool waits = under_way();
   finish_course();
-  if (waits) say_waited(before, progress.step, stall.ms());
+  if (waits && before != progress.step) say_waited(before, progress.step, stall.ms());
   if (holds(progress.step)) return;
   if (progress.consecutive_skips > 0) {
     log_.warn(core::concat(checkpoint::tag_of_step(progress.step),
@@ -94,12 +94,14 @@ void RunSaves::settle() {
 }
 
 void RunSaves::begin_course(const ProgressState& progress, Must must) {
-  const bool aside = copy_ && must == Must::kMayFail;
+  aside_ = copy_ && must == Must::kMayFail;
   std::vector<checkpoint::FileSlice> mine =
       checkpoint_slices(state_, options_.optimizer, Part::kOwned);
-  if (aside) {
+  // What sleeps is read once, and looked at then.
+  const bool sleeps = state_.plan.state.rules.tiers.has(core::Tier::kNvme);
+  if (aside_) {
     copy_->take(mine, state_.work.threads);
-  } else {
+  } else if (!sleeps) {
     check_finite(state_.world, non_finite_in(mine), way_back());
   }
   state_.fence.check();
@@ -110,12 +112,13 @@ void RunSaves::begin_course(const ProgressState& progress, Must must) {
   renew_lock();
   log_.sync();
   course_began_ = Clock::now();
+  known_ms_ = save_ms_;
   course_step_ = progress.step;
   using Where = checkpoint::SaveCourse::Where;
   checkpoint::SaveRequest request = request_of(progress, std::move(mine));
-  request.finite_only = aside;  // its thread looks, which takes no time of a step
-  course_.emplace(std::move(request), state_.world, aside ? Where::kThread : Where::kHere);
-  if (!aside || course_->over()) finish_course();
+  request.finite_only = aside_ || sleeps;  // aside its thread looks, which takes no time of a step
+  course_.emplace(std::move(request), state_.world, aside_ ? Where::kThread : Where::kHere);
+  if (!aside_ || course_->over()) finish_course();
 }
 
 void RunSaves::advance() {
@@ -133,7 +136,7 @@ void RunSaves::see_durable() {
   saved_ = course_step_;
   if (last_good_ > saved_) proven_ = saved_;
   failed_ = 0;
-  save_ms_ = 1 + static_cast<std::int64_t>(1e3 * course_->result().seconds);
+  learn_time(course_->result().seconds);
   log_.say("saved " + path_of(saved_));
 }
 
@@ -142,7 +145,14 @@ void RunSaves::end_course() {
   course_.reset();
   check_finite_in(result);
   if (!result.durable) return fail(result.problem);
-  save_ms_ = 1 + static_cast<std::int64_t>(1e3 * result.seconds);
+  learn_time(result.seconds);
+}
+
+// Beside steps a save takes longer than the one behind a signal, beside which nothing runs.
+void RunSaves::learn_time(double seconds) {
+  const auto ms = 1 + static_cast<std::int64_t>(1e3 * seconds);
+  if (aside_) aside_ms_ = ms;
+  save_ms_ = aside_ && known_ms_ > 0 ? std::min(known_ms_, ms) : ms;
 }
 
 void RunSaves::check_finite_in(const checkpoint::SaveResult& result) const {
@@ -170,15 +180,15 @@ void RunSaves::say_waited(std::int64_t before, std::int64_t next, double ms) {
                          before, ": checkpoints come faster than the disk takes them"));
 }
 
-bool RunSaves::ends_within(const std::optional<double>& seconds_left) const {
+bool RunSaves::ends_within(std::int64_t step, const std::optional<double>& seconds_left) const {
   constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
   const auto mine = seconds_left ? static_cast<std::int64_t>(1e3 * *seconds_left) : kEndless;
   const std::int64_t left = std::ranges::min(comm::gather_numbers(state_.world, mine));
-  std::int64_t need = save_ms_;
+  std::int64_t need = writes(step) ? 0 : save_ms_;
   if (under_way()) {  // its end comes first
     const auto ran =
         std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - course_began_);
-    need += std::max<std::int64_t>(0, save_ms_ - ran.count());
+    need += std::max<std::int64_t>(0, std::max(aside_ms_, save_ms_) - ran.count());
   }
   return comm::gather_numbers(state_.world, need)[0] <= std::max<std::int64_t>(0, left);
 }

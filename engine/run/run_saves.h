@@ -50,10 +50,14 @@ class RunSaves {
   // Waits until no save is under way. Throws as save() does.
   void settle();
   bool under_way() const { return course_.has_value(); }
-  // Collective, behind a signal: whether a save would end in the time that this rank has left
-  // (nothing: as long as it takes), and every other. True where nobody knows how long one takes.
-  bool ends_within(const std::optional<double>& seconds_left) const;
-  // How long the last save took, of this start or of the checkpoint that it resumed; 0: not known.
+  // The save under way is that of this step.
+  bool writes(std::int64_t step) const { return under_way() && course_step_ == step; }
+  // Collective, behind a signal: whether the save of this step would end in the time that this rank
+  // has left (nothing: as long as it takes), and every other. True where nobody knows how long one
+  // takes.
+  bool ends_within(std::int64_t step, const std::optional<double>& seconds_left) const;
+  // How long a save takes that steps wait for, as the last one of this start or of the checkpoint
+  // that it resumed did; at most as long as one beside steps; 0: not known.
   double save_seconds() const { return 1e-3 * static_cast<double>(save_ms_); }
   // The time that steps have waited for saves since this was asked last.
   double take_stall_ms() { return std::exchange(stall_ms_, 0.0); }
@@ -70,6 +74,7 @@ class RunSaves {
   void finish_course();
   void see_durable();
   void end_course();
+  void learn_time(double seconds);
   void check_finite_in(const checkpoint::SaveResult& result) const;
   void say_waited(std::int64_t before, std::int64_t next, double ms);
   void fail(const std::string& problem);
@@ -88,11 +93,14 @@ class RunSaves {
   std::int64_t last_good_ = -1;  // newest step that was not skipped
   int failed_ = 0;               // saves since the last one that is durable
   std::int64_t save_ms_ = 0;     // rank 0's counts
+  std::int64_t known_ms_ = 0;    // before the one that was begun last
+  std::int64_t aside_ms_ = 0;    // of the last one beside steps
   double stall_ms_ = 0.0;
   Must must_ = Must::kMayFail;    // the save that was begun last
   std::optional<SaveCopy> copy_;  // of what is under way
   std::optional<checkpoint::SaveCourse> course_;
   std::int64_t course_step_ = -1;
+  bool aside_ = false;  // it runs beside steps
   std::chrono::steady_clock::time_point course_began_;
 };
 

@@ -416,16 +416,19 @@ class Trainer {
   // Collective, behind a signal. What is saved already, or not to be saved, takes no time.
   bool saves_in_time() const {
     const bool nothing = options_.dry_run || saves_.holds(progress_.step);
-    return nothing || saves_.ends_within(grace_left());
+    return nothing || saves_.ends_within(progress_.step, grace_left());
   }
 
   // A save that is killed is worth nothing, and keeps the next start waiting.
   int end_unsaved() {
+    const bool begun = saves_.writes(progress_.step);
     settle_saves();  // what is under way may just be in time
+    if (saves_.holds(progress_.step)) return end_early();
     const std::string newest = saves_.newest();
     log_.warn(core::concat(
-        "stopped by a signal in step ", progress_.step, " of ", options_.train_steps,
-        ": no save was begun, as it would not end before the process is killed; ",
+        "stopped by a signal in step ", progress_.step, " of ", options_.train_steps, ": ",
+        begun ? "its save did not reach the disk; "
+              : "no save was begun, as it would not end before the process is killed; ",
         newest.empty() ? "there is no checkpoint" : "the newest checkpoint is " + newest, ", ",
         progress_.step - saves_.saved_step(), " steps are lost; start the same command again, and ",
         "to lose less save more often (--save_steps)",

@@ -7,6 +7,7 @@
 #include "comm/host_layout.h"
 #include "core/check.h"
 #include "core/text.h"
+#include "engine/plan/default_schedule.h"
 #include "engine/plan/disk_need.h"
 #include "engine/plan/memory_fit.h"
 #include "engine/plan/pipe_prediction.h"
@@ -136,8 +137,12 @@ std::string hint_of(const TrainOptions& options, const model::OpenedModel& opene
   if (row == nullptr || options.schedule == row || options.own_schedule) return "";
   TrainOptions other = options;
   other.schedule = row;
-  const RunPlan plan = make_run_plan(other, opened.model, world);
-  return layer_major_hint(tiers.host, tier_plan(plan, options.ranks_per_host, {}, {}).host);
+  try {
+    const RunPlan plan = make_run_plan(other, opened.model, world);
+    return layer_major_hint(tiers.host, tier_plan(plan, options.ranks_per_host, {}, {}).host);
+  } catch (const core::UserError&) {
+    return "";  // nobody chose it, and it cannot be
+  }
 }
 
 std::string wire_text(const RunPlan& plan) {
@@ -198,6 +203,15 @@ TrainOptions with_plan_schedule(const TrainOptions& options, const model::Opened
   return out;
 }
 
+std::vector<std::string> notes_of(const TrainOptions& options, const RunPlan& plan) {
+  std::vector<std::string> notes = engine::notes_of(options);
+  std::string order = default_schedule_note(options, plan.schedule);
+  if (!order.empty()) notes.push_back(std::move(order));
+  std::string gathers = regather_note(options, plan.rules.plan.regather);
+  if (!gathers.empty()) notes.push_back(std::move(gathers));
+  return notes;
+}
+
 nlohmann::json rank_json(const RunPlan& plan, int world_rank) {
   const core::Mesh::Position at = plan.mesh.position_of(world_rank);
   const MemoryForecast memory = plan.memory(at.pipe_rank);
@@ -250,7 +264,7 @@ std::string plan_text(const TrainOptions& given, const model::OpenedModel& whole
       recomputation_text(options, plan), "\n", batch_text(plan), "; ", plan.tokens_per_step(),
       " tokens per step", options.left_open.chosen.empty() ? "" : "; ", options.left_open.chosen,
       "\noptimizer ", optimizer_text(options, opened), "\n");
-  for (const std::string& note : notes_of(options)) out += "note: " + note + "\n";
+  for (const std::string& note : notes_of(options, plan)) out += "note: " + note + "\n";
   const Fit fit = fit_of(options, opened, plan, world, host.memory);
   if (fit.demand) out += "memory " + fit.text + "\n";
   if (const std::string disk = text_of(disk_need(options, opened, 0), std::nullopt);
@@ -301,7 +315,7 @@ std::string plan_json(const TrainOptions& given, const model::OpenedModel& whole
   json["zero_stage"] = options.zero_stage;
   json["precision"] = core::name_of(options.element);
   json["optimizer"] = optimizer_text(options, opened);
-  json["notes"] = notes_of(options);
+  json["notes"] = notes_of(options, plan);
   if (const Fit fit = fit_of(options, opened, plan, world, host.memory); fit.demand) {
     json["host_memory"] = {{"fits", fit.demand->fits()},
                            {"needs_bytes", fit.demand->total.count()},

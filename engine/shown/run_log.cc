@@ -10,6 +10,7 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "core/types.h"
+#include "engine/plan/default_schedule.h"
 #include "engine/plan/disk_need.h"
 #include "engine/plan/run_model.h"
 #include "engine/plan/save_room.h"
@@ -95,6 +96,11 @@ std::vector<std::string> notes_of(const KnownRun& run) {
   std::string waiting =
       run.plan == nullptr ? "" : waiting_saves_note(run.options, run.plan->copies_saves);
   if (!waiting.empty()) notes.push_back(std::move(waiting));
+  if (run.plan == nullptr) return notes;
+  std::string order = default_schedule_note(run.options, run.plan->schedule);
+  if (!order.empty()) notes.push_back(std::move(order));
+  std::string gathers = regather_note(run.options, run.plan->rules.plan.regather);
+  if (!gathers.empty()) notes.push_back(std::move(gathers));
   return notes;
 }
 

@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "engine/plan/between_hosts.h"
+#include "engine/plan/pipe_schedule.h"
 #include "engine/plan/run_model.h"
 #include "engine/plan/sequence_layout.h"
 #include "kernels/gemm/gemm.h"
@@ -183,7 +184,9 @@ Facts layout_facts(const KnownRun& run) {
       fact("--activation_limit", or_null(o.activation_limit), kRanksAgree),
       fact("--partition_method", pipeline::name_of(o.partition), kRanksAgree),
       fact("--plan_times", times_json(o), kRanksAgree),
-      only_shown("ranks", plan && o.auto_schedule ? "schedule " + plan->schedule : ""),
+      only_shown("ranks", plan && (o.auto_schedule || plan->schedule != schedule_name(o))
+                              ? "schedule " + plan->schedule
+                              : ""),
       fact("zero_optimization.stage", o.zero_stage, kRanksAgree, "ZeRO",
            concat("stage ", o.zero_stage)),
       fact("communication_order", order, kRanksAgree, "ZeRO", concat("sums in ", order, " order")),

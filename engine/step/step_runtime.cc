@@ -494,7 +494,8 @@ bool StepRuntime::changes(int unit) const {
 }
 
 void StepRuntime::update(int unit) {
-  if (updates_early(unit) && state_.model.trains(unit)) {
+  const bool early = updates_early(unit);
+  if (early && state_.model.trains(unit)) {
     keep_for_norm(unit);
     request_.scalars.grad_scale = static_cast<float>(1.0 / request_.loss_scale);
   }
@@ -504,9 +505,10 @@ void StepRuntime::update(int unit) {
   if (pipeline::takes_from_slot(state_.plan.rules.gradients, units(), unit)) {
     take_from_slot(state_.own_flat_param(unit), gathered_.at(unit).slot);
   }
-  state_.params.changed();
+  if (!early) state_.params.changed();
   for (const int flat_param : {state_.own_flat_param(unit), state_.tied_end(unit)}) {
     if (flat_param < 0) continue;
+    if (early) state_.params.changed(flat_param);  // others are still to be gathered
     if (request_.speculative && state_.layout.undoes) {
       state_.optimizer.set_aside(state_.work, flat_param, state_.params, state_.grads);
     }

@@ -75,6 +75,7 @@ TEST(DsOffload, EveryKeyReachesItsOption) {
   EXPECT_EQ(offload.disk.queue_depth, 32);
   EXPECT_EQ(offload.disk.threads, 4);
   EXPECT_TRUE(holds(notes(json), "pipeline_read false: every update waits for the disk"));
+  EXPECT_TRUE(holds(notes(json), "offload_param.buffer_count has no effect"));
 }
 
 TEST(DsOffload, TheCpuIsATierBesideADevice) {

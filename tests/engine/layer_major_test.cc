@@ -10,6 +10,7 @@
 #include "comm/meet/world.h"
 #include "core/fault.h"
 #include "core/text.h"
+#include "engine/plan/default_schedule.h"
 #include "engine/plan/tier_forecast.h"
 #include "engine/state/persistence.h"
 #include "small_run.h"
@@ -100,6 +101,19 @@ pipeline::GradientRing ring_of(const TrainOptions& options, int ranks) {
   return make_run_plan(options, opened.model, {ranks}).rules.gradients;
 }
 
+// All micro-batches are kept at once, which a limit may forbid.
+TEST(LayerMajorOrder, GivesWayWhereNobodyChoseItAndItCannotBe) {
+  TrainOptions options = all_asleep(options_of(3, false));
+  options.schedule = &pipeline::default_schedule();
+  const model::OpenedModel opened = open_run_model(options);
+  const auto schedule = [&] { return make_run_plan(options, opened.model, {1}).schedule; };
+  EXPECT_EQ(schedule(), "layer-major");
+  EXPECT_NE(default_schedule_note(options, schedule()), "");
+  options.activation_limit = 1.0;
+  EXPECT_EQ(schedule(), options.schedule->name);
+  EXPECT_EQ(default_schedule_note(options, schedule()), "");
+}
+
 TrainOptions in(core::DType element, TrainOptions options) {
   options.element = element;
   if (element == core::DType::kF16) options.loss_scale = {.first = 4096.0};
@@ -174,6 +188,18 @@ TEST(EarlyUpdates, ComeWhereNothingLaterCanChangeThem) {
   EXPECT_TRUE(rests([](TrainOptions& o) { o.element = core::DType::kF16; }));
   EXPECT_TRUE(rests([](TrainOptions& o) { o.offload.params_in_host = 1; }));
   EXPECT_TRUE(rests([](TrainOptions& o) { o.offload.params = core::Tier::kDevice; }));
+}
+
+// Only whole weights are what the owner has.
+TEST(EarlyUpdates, TakeNoRoundedWeightsFromSlots) {
+  TrainOptions options = all_asleep(options_of(2, false));
+  const model::OpenedModel opened = open_run_model(options);
+  const WorldShape two_hosts{2, core::ParamSharing::kPrivate, 1, {0, 1}};
+  const auto ring = [&] { return make_run_plan(options, opened.model, two_hosts).rules.gradients; };
+  EXPECT_TRUE(ring().updates_early && ring().takes_from_slots);
+  options.weight_travel = comm::Travel::kInt8;
+  EXPECT_TRUE(ring().updates_early);
+  EXPECT_FALSE(ring().takes_from_slots);
 }
 
 using EarlyCell = std::tuple<int, int, bool>;  // micro-batches of the step, data ranks, tied

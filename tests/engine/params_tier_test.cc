@@ -130,6 +130,18 @@ TEST(ParamsTier, AnyPartOfThemMaySleepAndStayGathered) {
   }
 }
 
+// A window of 0 that the user said is one.
+TEST(ParamsTier, APrefetchOfNothingGathersInTurn) {
+  TrainOptions options = asleep(options_of(false));
+  const model::OpenedModel opened = open_run_model(options);
+  const auto slots = [&] {
+    return make_run_plan(options, opened.model, {2}).pools(0).gather_slots;
+  };
+  EXPECT_GT(slots(), 1);
+  options.prefetch_elements = 0;
+  EXPECT_EQ(slots(), 1);
+}
+
 TEST(ParamsTier, NothingSleepsWhereAllStaysInMemory) {
   TrainOptions options = asleep(options_of(false));
   options.offload.params_in_host = 1'000'000'000;

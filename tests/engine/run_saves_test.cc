@@ -110,6 +110,21 @@ TEST_P(RunSavesTest, WhatIsNotFiniteIsNotSavedBetweenSteps) {
   EXPECT_FALSE(fs::exists(fs::path(broken.output_dir) / "hf"));
 }
 
+// What sleeps is read once, by the write that finds it.
+TEST_P(RunSavesTest, WhatSleepsAndIsNotFiniteIsNeitherSavedNorExported) {
+  TrainOptions broken = options("broken", 1);
+  broken.model_config = small_options(folder().string(), false).model_config;  // untied
+  broken.zero_stage = 1;
+  broken.offload.optimizer = core::Tier::kNvme;
+  broken.offload.disk.method = offload::DiskOptions::Method::kMemory;
+  broken.optimizer.eps = 0.0;
+  broken.optimizer.weight_decay = 0.0;
+  expect_error(core::ExitCode::kNumericLimit, "what is saved must be finite",
+               [&] { run(broken, 2); });
+  EXPECT_FALSE(fs::exists(fs::path(broken.output_dir) / "global_step1"));
+  EXPECT_FALSE(fs::exists(fs::path(broken.output_dir) / "hf"));
+}
+
 TEST_P(RunSavesTest, WithoutASaveStrategyOnlyMetricsAreWritten) {
   TrainOptions bare = options("bare", 2);
   bare.saves = false;

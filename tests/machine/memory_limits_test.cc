@@ -46,6 +46,7 @@ TEST_F(MemoryLimits, WhatTheHostHasLeft) {
   EXPECT_EQ(limits(), Lines{"MemAvailable of /proc/meminfo: 4096000"});
   write("proc/meminfo", "MemAvailable:  4000 kB\nSwapTotal:  99 kB\nSwapFree:  1000 kB\n");
   EXPECT_EQ(limits(), Lines{"MemAvailable of /proc/meminfo and free swap: 5120000"});
+  EXPECT_EQ(memory_limits(scratch_.path())[0].swap, core::Bytes(1'024'000));
 }
 
 TEST_F(MemoryLimits, EveryLimitedGroupOnTheWayToTheTopCounts) {

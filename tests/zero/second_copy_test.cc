@@ -66,6 +66,8 @@ TEST(SecondCopy, IsReadUntilParametersChange) {
     EXPECT_EQ(gathered(true), 200.0F);
     store.keep(work, 0, slot.data());
     EXPECT_EQ(gathered(false), 200.0F);
+    store.changed(0);
+    EXPECT_EQ(gathered(true), 200.0F);
     dp.barrier().finish();
   });
 }
