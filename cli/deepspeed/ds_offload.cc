@@ -177,10 +177,11 @@ void apply_aio(const JsonView& settings, Findings& findings, engine::TrainOption
   FM_USER_CHECK(disk.block_bytes % kPageBytes == 0, size, " must be a multiple of ", kPageBytes,
                 ", as direct reads and writes are; correct it (", settings.where(size), ": ",
                 disk.block_bytes, ")");
-  disk.queue_depth = static_cast<int>(within(settings, "aio.queue_depth", 8, 1, 4096));
+  disk.queue_depth =
+      static_cast<int>(within(settings, "aio.queue_depth", 8, 1, offload::kMostQueueDepth));
   const bool older = settings.get("aio.thread_count") != nullptr;
   const std::string threads = older ? "aio.thread_count" : "aio.intra_op_parallelism";
-  disk.threads = static_cast<int>(within(settings, threads, 1, 1, 256));
+  disk.threads = static_cast<int>(within(settings, threads, 1, 1, offload::kMostDiskThreads));
 }
 
 }  // namespace
