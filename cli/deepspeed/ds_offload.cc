@@ -95,10 +95,17 @@ void check_stage(const JsonView& settings, const Block& block, Tier tier, int ze
                 ": stage ", zero_stage, ")");
 }
 
-// On CPUs the states are in host memory already.
+// On CPUs the states are in host memory already; parameters do not leave a device.
 void note_host(const JsonView& settings, const Block& block, engine::DeviceKind device,
                Findings& findings) {
-  if (device != engine::DeviceKind::kCpu) return;
+  if (device != engine::DeviceKind::kCpu) {
+    if (block.name != "offload_param") return;
+    findings.notes.push_back(
+        concat("parameters stay on the device: offload_param to cpu is not made; more ranks under "
+               "ZeRO 3 make each one's slice smaller (",
+               place_of(settings, block), ")"));
+    return;
+  }
   findings.notes.push_back(concat(block.name,
                                   " to cpu: on CPUs this state is in host memory already (",
                                   place_of(settings, block), ")"));

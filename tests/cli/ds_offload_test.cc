@@ -88,7 +88,9 @@ TEST(DsOffload, TheCpuIsATierBesideADevice) {
   EXPECT_EQ(options.offload.params, Tier::kHost);
   EXPECT_EQ(options.offload.ratio, 0.5);
   EXPECT_EQ(options.offload.optimizer_buffers, 7);
-  EXPECT_FALSE(holds(core::join(options.notes, "\n"), "in host memory already"));
+  const std::string said = core::join(options.notes, "\n");
+  EXPECT_FALSE(holds(said, "in host memory already"));
+  EXPECT_TRUE(holds(said, "parameters stay on the device: offload_param to cpu is not made"));
 }
 
 TEST(DsOffload, OldKeysMeanTheCpu) {
