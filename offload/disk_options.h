@@ -5,6 +5,9 @@
 
 namespace fm::offload {
 
+inline constexpr int kMostQueueDepth = 1024;
+inline constexpr int kMostDiskThreads = 64;  // per drive
+
 struct DiskOptions {
   std::int64_t block_bytes = 1 << 20;  // of one request; a multiple of kPage
   int queue_depth = 8;                 // requests under way at once, per drive

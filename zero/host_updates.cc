@@ -27,12 +27,15 @@ HostUpdates::HostUpdates(const Layout& layout, const StateMemory& memory, core::
 }
 
 HostUpdates::~HostUpdates() {
-  for (const core::EventPtr& last : {down_->record(), host_->record(), up_->record()}) {
+  const auto drain = [](auto& queue) {
     try {
-      last->finish();
-    } catch (...) {  // who waits for what has failed is told
+      queue.record()->finish();  // of a device that has failed, record() throws already
+    } catch (...) {              // who waits for what has failed is told
     }
-  }
+  };
+  drain(*down_);
+  drain(*host_);
+  drain(*up_);
 }
 
 int HostUpdates::take_place(int flat_param) {

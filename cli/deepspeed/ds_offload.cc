@@ -95,10 +95,17 @@ void check_stage(const JsonView& settings, const Block& block, Tier tier, int ze
                 ": stage ", zero_stage, ")");
 }
 
-// On CPUs the states are in host memory already.
+// On CPUs the states are in host memory already; parameters do not leave a device.
 void note_host(const JsonView& settings, const Block& block, engine::DeviceKind device,
                Findings& findings) {
-  if (device != engine::DeviceKind::kCpu) return;
+  if (device != engine::DeviceKind::kCpu) {
+    if (block.name != "offload_param") return;
+    findings.notes.push_back(
+        concat("parameters stay on the device: offload_param to cpu is not made; more ranks under "
+               "ZeRO 3 make each one's slice smaller (",
+               place_of(settings, block), ")"));
+    return;
+  }
   findings.notes.push_back(concat(block.name,
                                   " to cpu: on CPUs this state is in host memory already (",
                                   place_of(settings, block), ")"));
@@ -183,10 +190,11 @@ void apply_aio(const JsonView& settings, Findings& findings, engine::TrainOption
   FM_USER_CHECK(disk.block_bytes % kPageBytes == 0, size, " must be a multiple of ", kPageBytes,
                 ", as direct reads and writes are; correct it (", settings.where(size), ": ",
                 disk.block_bytes, ")");
-  disk.queue_depth = static_cast<int>(within(settings, "aio.queue_depth", 8, 1, 4096));
+  disk.queue_depth =
+      static_cast<int>(within(settings, "aio.queue_depth", 8, 1, offload::kMostQueueDepth));
   const bool older = settings.get("aio.thread_count") != nullptr;
   const std::string threads = older ? "aio.thread_count" : "aio.intra_op_parallelism";
-  disk.threads = static_cast<int>(within(settings, threads, 1, 1, 256));
+  disk.threads = static_cast<int>(within(settings, threads, 1, 1, offload::kMostDiskThreads));
 }
 
 }  // namespace

@@ -6,9 +6,6 @@ namespace fm::engine {
 
 bool state_on_host(const TrainOptions& options) {
   if (options.device.kind == DeviceKind::kCpu) return false;
-  FM_USER_CHECK(options.offload.params != core::Tier::kHost,
-                "parameters stay where the GPU reads them; leave \"offload_param\" out, or use "
-                "ZeRO stage 3 on more ranks");
   if (options.offload.optimizer != core::Tier::kHost || options.offload.ratio <= 0.0) return false;
   const optim::OptimizerRow& rule = *options.optimizer.rule;
   FM_USER_CHECK(rule.by_tensor == nullptr && rule.by_matrix == nullptr,

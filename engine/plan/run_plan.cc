@@ -9,6 +9,8 @@
 #include "engine/plan/default_schedule.h"
 #include "engine/plan/save_room.h"
 #include "engine/plan/tiers_of_run.h"
+#include "offload/disk_store.h"
+#include "zero/sleep_plan.h"
 
 namespace fm::engine {
 namespace {
@@ -46,6 +48,19 @@ int first_rank_of(const core::Mesh& mesh, int pipe_rank) {
   int rank = 0;
   while (mesh.position_of(rank).pipe_rank != pipe_rank) ++rank;
   return rank;
+}
+
+// That the stores of a rank take themselves (offload/disk_store.h).
+core::Bytes drive_memory(const OffloadOptions& offload, const zero::Layout& layout) {
+  using zero::Role;
+  if (offload.disk.method == offload::DiskOptions::Method::kMemory) return {};
+  const auto of = [&](const std::vector<std::string>& folders, std::initializer_list<Role> roles) {
+    const core::Bytes asleep = zero::SleepPlan(layout, roles).total();
+    if (asleep.count() == 0) return core::Bytes(0);
+    return offload::disk_memory(offload.disk, static_cast<int>(folders.size()), asleep);
+  };
+  return of(offload.optimizer_paths, {Role::kMoment, Role::kMaster, Role::kGrads}) +
+         of(offload.param_paths, {Role::kParams});
 }
 
 // The last stage: what every rank's layout follows from.
@@ -121,6 +136,7 @@ MemoryForecast RunPlan::memory(int pipe_rank) const {
   out.activations = core::bytes_of(hidden, layout.element) * sizes.peaks.hidden +
                     sizes.kept * sizes.peaks.kept + sizes.parked * sizes.peaks.parked;
   out.tables = core::bytes_of(rope, core::DType::kF32);
+  out.drives = drive_memory(offload, layout);
   out.host = layout.host_bytes();
   if (copies_saves) (saves_apart ? out.host : out.saves) += copy_for_save(layout);
   return out;
@@ -172,6 +188,7 @@ RunPlan plan_of(const TrainOptions& options, const model::Model& model, const Wo
           std::move(schedule),
           std::move(programs),
           std::move(state),
+          options.offload,
           copies_saves(options),
           options.device.kind == DeviceKind::kCuda};
 }

@@ -21,9 +21,10 @@ struct MemoryForecast {  // bytes of one rank, owned for the whole run
   core::Bytes params, grads, optimizer, slots, scratch, activations;
   core::Bytes tables;  // of RoPE, which no account of the ledger has
   core::Bytes saves;   // the copy that a checkpoint is written from; beside a device in `host`
+  core::Bytes drives;  // sums of pages and copies of blocks of what sleeps there, in no ledger
   core::Bytes host;    // beside a device, in no total
   core::Bytes total() const {
-    return params + grads + optimizer + slots + scratch + activations + tables + saves;
+    return params + grads + optimizer + slots + scratch + activations + tables + saves + drives;
   }
 };
 
@@ -32,6 +33,7 @@ struct MemoryForecast {  // bytes of one rank, owned for the whole run
 // Lifetime: the model that it was made of outlives it.
 struct RunPlan : RunShape, UnitNeeds, RunSchedule, RunPrograms {
   zero::LayoutInput state;    // what every rank's layout follows from
+  OffloadOptions offload;     // how drives are read and written
   bool copies_saves = false;  // a checkpoint is written from a copy while the next steps run
   bool saves_apart = false;   // the copy is not in the memory that the forecast is about
 

@@ -89,6 +89,8 @@ std::string memory_text(const RunPlan& plan) {
   out += row_of("tables", column([](const Forecast& at) { return at.tables; }));
   if (plan.copies_saves)
     out += row_of("saves", column([](const Forecast& at) { return at.saves; }));
+  if (ranks.front().drives.count() > 0)
+    out += row_of("drives", column([](const Forecast& at) { return at.drives; }));
   out += row_of("total", column([](const Forecast& at) { return at.total(); }));
   return out;
 }
@@ -227,7 +229,8 @@ nlohmann::json rank_json(const RunPlan& plan, int world_rank) {
           {"scratch_bytes", memory.scratch.count()},
           {"activations_bytes", memory.activations.count()},
           {"tables_bytes", memory.tables.count()},
-          {"saves_bytes", memory.saves.count()}};
+          {"saves_bytes", memory.saves.count()},
+          {"drives_bytes", memory.drives.count()}};
 }
 
 std::string batch_text(const RunPlan& plan) {

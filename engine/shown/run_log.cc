@@ -134,7 +134,8 @@ std::string banner(const KnownRun& run, const RunContext& context, std::int64_t 
                      megabytes(memory.params), ", grads ", megabytes(memory.grads), ", optimizer ",
                      megabytes(memory.optimizer), ", slots ", megabytes(memory.slots), ", scratch ",
                      megabytes(memory.scratch), ", activations ", megabytes(memory.activations),
-                     memory.saves.count() > 0 ? ", saves " + megabytes(memory.saves) : "", "\n");
+                     memory.saves.count() > 0 ? ", saves " + megabytes(memory.saves) : "",
+                     memory.drives.count() > 0 ? ", drives " + megabytes(memory.drives) : "", "\n");
   }
   const auto row = [&](const std::string& head, const std::string& words) {
     if (!words.empty()) out += head + words + "\n";

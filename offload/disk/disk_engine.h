@@ -34,7 +34,8 @@ class DiskEngine {
  public:
   virtual ~DiskEngine() = default;
   virtual void start(std::size_t slot, const DiskBlock& block) = 0;
-  // What is over. Waits until there is something, or for wake(), which counts once.
+  // What is over. Waits until there is something, or for wake(), which counts once. Throws
+  // MachineError (26) where the system tells nothing any more.
   virtual void wait(std::vector<DiskDone>& done) = 0;
   virtual void wake() = 0;
   // Memory that blocks will use: registers it where that helps. "" or why it could not.

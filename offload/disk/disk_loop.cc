@@ -11,6 +11,7 @@
 #include "core/check.h"
 #include "core/fault.h"
 #include "core/process.h"
+#include "core/text.h"
 #include "offload/disk/quiet_thread.h"
 #include "offload/slice_store.h"
 
@@ -19,8 +20,7 @@ namespace {
 
 using core::Bytes;
 
-constexpr std::chrono::seconds kPatience(60);  // then a line says what is waited for, and again
-constexpr int kPatienceOfStderr = 1000;        // ms
+constexpr int kPatienceOfStderr = 1000;  // ms
 
 bool is_aligned(std::span<const std::byte> memory) {
   return reinterpret_cast<std::uintptr_t>(memory.data()) %
@@ -46,12 +46,18 @@ DiskLoop::DiskLoop(std::vector<DriveFile> files, Striping striping,
       striping_(striping),
       options_(options),
       engine_(std::move(engine)),
+      under_way_(files_.size()),
       drives_(files_.size()) {
   if (options.checks) sums_.emplace(bytes);
   const auto depth = static_cast<std::size_t>(options.depth);
   slots_.resize(depth * drives_.size());
+  const auto block = static_cast<std::size_t>(options.block.count());
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
     drives_[slot / depth].free.push_back(slot);
+    // The system gives pages when they are used.
+    slots_[slot].copy = {std::aligned_alloc(static_cast<std::size_t>(kPage.count()), block),
+                         std::free};
+    if (slots_[slot].copy == nullptr) throw std::bad_alloc();
   }
   thread_ = start_quietly([this] { run(); });
 }
@@ -79,9 +85,16 @@ double DiskLoop::wait(const DiskMovePtr& move) {
   const auto waited = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
+  std::int64_t seen = blocks_over_;
+  double seen_at = 0.0;
   std::unique_lock lock(mutex_);
-  while (!over_.wait_for(lock, kPatience, [&] { return move->done; })) {
+  while (!over_.wait_for(lock, options_.patience, [&] { return move->done; })) {
     lock.unlock();
+    const std::string busy = busy_folders();
+    // What waits for who holds its range waits for no drive.
+    if (busy.empty() || seen != blocks_over_) seen_at = waited();
+    seen = blocks_over_;
+    if (waited() - seen_at >= std::chrono::duration<double>(options_.limit).count()) end_of(busy);
     core::print_error_line(
         core::concat("fmengine: rank ", options_.world_rank, " has waited ",
                      static_cast<int>(waited()), " s for the drive (", place_of(move->at), ")"),
@@ -89,6 +102,25 @@ double DiskLoop::wait(const DiskMovePtr& move) {
     lock.lock();
   }
   return waited();
+}
+
+// Memory of moves is the drive's, and destructors would wait for it: nothing is unwound.
+void DiskLoop::end_of(const std::string& drives) const {
+  core::print_error_line(
+      core::concat("fmengine: a drive must answer; look at the drive and at the kernel's log, then "
+                   "start again from the newest checkpoint (files in ",
+                   drives, ", rank ", options_.world_rank, ": nothing for ",
+                   std::chrono::duration_cast<std::chrono::seconds>(options_.limit).count(), " s)"),
+      kPatienceOfStderr);
+  core::end_process_in(0, static_cast<int>(core::ExitCode::kStorageFailed));
+}
+
+std::string DiskLoop::busy_folders() const {
+  std::vector<std::string> folders;
+  for (std::size_t drive = 0; drive < files_.size(); ++drive) {
+    if (under_way_[drive] > 0) folders.push_back(files_[drive].folder());
+  }
+  return core::join(folders, ", ");
 }
 
 void DiskLoop::let_go(const DiskMovePtr& held) {
@@ -102,21 +134,47 @@ void DiskLoop::let_go(const DiskMovePtr& held) {
 std::string DiskLoop::will_use(std::span<std::byte> memory) {
   if (memory.empty()) return "";
   std::unique_lock lock(mutex_);
+  if (!failure_.empty()) return failure_;
   to_register_ = memory;
   engine_->wake();
   over_.wait(lock, [&] { return to_register_.empty(); });
   return unregistered_;
 }
 
-// No exception may be thrown here but for want of memory, which ends the process.
 void DiskLoop::run() noexcept {
+  try {
+    serve();
+  } catch (const core::Error& error) {  // want of memory ends the process
+    give_up(error.what());
+  }
+}
+
+void DiskLoop::serve() {
   std::vector<DiskDone> done;
   while (take_asked()) {
     fill_drives();
     done.clear();
     engine_->wait(done);
+    blocks_over_ += static_cast<std::int64_t>(done.size());
     for (const DiskDone& at : done) complete(at);
   }
+}
+
+// Who waits is told, and nothing is asked for any more.
+void DiskLoop::give_up(const std::string& why) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (failure_.empty()) {
+      failure_ = core::concat(
+          "drives must be read and written; look at the kernel's log, then start again from the "
+          "newest checkpoint (files in ",
+          files_.front().folder(), ", rank ", options_.world_rank, ": ", why, ")");
+    }
+    order_.fail_all(failure_);
+    unregistered_ = why;
+    to_register_ = {};
+  }
+  over_.notify_all();
 }
 
 bool DiskLoop::take_asked() {
@@ -188,11 +246,6 @@ void DiskLoop::fill_drives() {
 
 std::span<std::byte> DiskLoop::memory_of(BlockSlot& slot) {
   if (!slot.copied) return slot.part.memory;
-  if (slot.copy == nullptr) {
-    const auto block = static_cast<std::size_t>(options_.block.count());
-    slot.copy = {std::aligned_alloc(static_cast<std::size_t>(kPage.count()), block), std::free};
-    if (slot.copy == nullptr) throw std::bad_alloc();
-  }
   return {static_cast<std::byte*>(slot.copy.get()), slot.part.memory.size()};
 }
 
@@ -200,6 +253,7 @@ void DiskLoop::start(std::size_t slot_index) {
   BlockSlot& slot = slots_[slot_index];
   const Bytes at = slot.part.at + Bytes(static_cast<std::int64_t>(slot.moved));
   const int drive = striping_.drive_of(at);
+  ++under_way_[static_cast<std::size_t>(drive)];
   engine_->start(slot_index, {.direction = slot.part.move->direction,
                               .fd = files_[static_cast<std::size_t>(drive)].fd(),
                               .offset = striping_.offset_of(at).count(),
@@ -209,6 +263,7 @@ void DiskLoop::start(std::size_t slot_index) {
 void DiskLoop::complete(const DiskDone& done) {
   BlockSlot& slot = slots_[done.slot];
   DiskMove& move = *slot.part.move;
+  --under_way_[static_cast<std::size_t>(striping_.drive_of(slot.part.at))];
   const bool again = done.result == -EINTR || done.result == -EAGAIN;
   if (done.result > 0) slot.moved += static_cast<std::size_t>(done.result);
   const std::size_t size = slot.part.memory.size();

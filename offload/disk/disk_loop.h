@@ -2,8 +2,11 @@
 // back.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -38,6 +41,8 @@ struct LoopOptions {
   core::Bytes block;
   int depth = 1;  // blocks under way per drive
   bool checks = true;
+  std::chrono::milliseconds patience = std::chrono::seconds(60);  // then a line says who waits
+  std::chrono::milliseconds limit = std::chrono::seconds(600);    // without a block that is over
 };
 
 // Invariant: the memory of a move is not touched once it is over. After the first failure no move
@@ -54,7 +59,8 @@ class DiskLoop {
 
   // Throws MachineError (26) where a move has failed before.
   void ask(const DiskMovePtr& move, const DiskMove* behind = nullptr);
-  // Until it is over. Returns seconds; throws nothing: `problem` says what failed.
+  // Until it is over. Returns seconds; throws nothing: `problem` says what failed. A drive that
+  // hangs ends the process, with code 26.
   double wait(const DiskMovePtr& move);
   void let_go(const DiskMovePtr& held);
   // As DiskEngine::will_use.
@@ -79,6 +85,8 @@ class DiskLoop {
   };
 
   void run() noexcept;
+  void serve();
+  void give_up(const std::string& why);
   bool take_asked();  // false: the end
   void cut(const DiskMovePtr& move);
   void fill_drives();
@@ -90,11 +98,16 @@ class DiskLoop {
   void fail(DiskMove& move, core::Bytes at, const std::string& why);
   std::span<std::byte> memory_of(BlockSlot& slot);
   std::string place_of(core::Bytes at) const;
+  std::string busy_folders() const;  // of drives that blocks are under way to
+  void end_of(const std::string& drives) const;
 
   const std::vector<DriveFile> files_;
   const Striping striping_;
   const LoopOptions options_;
   const std::unique_ptr<DiskEngine> engine_;
+
+  std::vector<std::atomic<int>> under_way_;  // blocks, by drive
+  std::atomic<std::int64_t> blocks_over_ = 0;
 
   // Of its thread.
   std::optional<PageSums> sums_;

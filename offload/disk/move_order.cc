@@ -39,6 +39,17 @@ void MoveOrder::end(const DiskMovePtr& move) {
   }
 }
 
+void MoveOrder::fail_all(const std::string& problem) {
+  ready_.clear();
+  for (const DiskMovePtr& move : std::exchange(active_, {})) {
+    move->followers.clear();
+    if (move->held) continue;  // its holder ends it
+    if (move->problem.empty()) move->problem = problem;
+    move->done = true;
+    --moves_;
+  }
+}
+
 std::vector<DiskMovePtr> MoveOrder::take_ready() {
   std::sort(ready_.begin(), ready_.end(),
             [](const DiskMovePtr& a, const DiskMovePtr& b) { return a->order < b->order; });

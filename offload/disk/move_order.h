@@ -42,6 +42,8 @@ class MoveOrder {
   // belongs to what was held then: only what was asked for before that counts.
   void add(const DiskMovePtr& move, const DiskMove* behind = nullptr);
   void end(const DiskMovePtr& move);
+  // Nothing will end any more what is under way: it fails now, with this problem.
+  void fail_all(const std::string& problem);
   // Those that may begin and have not been taken, in the order of asking.
   std::vector<DiskMovePtr> take_ready();
   // Nothing is under way; what is held does not count.

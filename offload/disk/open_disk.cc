@@ -10,9 +10,6 @@ namespace {
 
 using core::Bytes;
 
-constexpr int kMostThreads = 64;  // per drive
-constexpr int kMostDepth = 1024;
-
 Bytes size_of(std::span<const std::byte> memory) {
   return Bytes(static_cast<std::int64_t>(memory.size()));
 }
@@ -134,11 +131,11 @@ void check_options(const DiskPlace& place, const DiskOptions& options) {
   FM_USER_CHECK(options.block_bytes >= kPage.count() && options.block_bytes % kPage.count() == 0,
                 "a block must be a whole number of pages of ", kPage.count(),
                 " bytes; set aio.block_size to a multiple (block_size=", options.block_bytes, ")");
-  FM_USER_CHECK(options.queue_depth >= 1 && options.queue_depth <= kMostDepth,
-                "aio.queue_depth must be from 1 to ", kMostDepth,
+  FM_USER_CHECK(options.queue_depth >= 1 && options.queue_depth <= kMostQueueDepth,
+                "aio.queue_depth must be from 1 to ", kMostQueueDepth,
                 "; correct it (queue_depth=", options.queue_depth, ")");
-  FM_USER_CHECK(options.threads >= 1 && options.threads <= kMostThreads,
-                "aio.intra_op_parallelism must be from 1 to ", kMostThreads,
+  FM_USER_CHECK(options.threads >= 1 && options.threads <= kMostDiskThreads,
+                "aio.intra_op_parallelism must be from 1 to ", kMostDiskThreads,
                 "; correct it (intra_op_parallelism=", options.threads, ")");
   FM_CHECK(place.stripe > Bytes(0) && place.stripe % kPage == Bytes(0), "stripes are whole pages");
 }
@@ -170,7 +167,7 @@ void choose_engine(Opened& opened, Cache cache, const DiskOptions& options) {
                 "io_uring must be allowed, and files past the page cache, where it is asked for; "
                 "leave the choice to the program (",
                 opened.files.front().folder(), ": ", why, ")");
-  opened.depth = std::min(std::max(options.queue_depth, options.threads), kMostThreads);
+  opened.depth = std::min(std::max(options.queue_depth, options.threads), kMostDiskThreads);
   opened.engine = thread_engine(drives * static_cast<std::size_t>(opened.depth), cache);
   opened.words = "threads";
   if (options.method == Method::kAuto && cache == Cache::kPast) {

@@ -31,7 +31,10 @@ class UringEngine : public DiskEngine {
     ending_ = true;  // the kernel lets go of what it listens into
     wake();
     std::vector<DiskDone> done;
-    wait(done);
+    try {
+      wait(done);
+    } catch (const core::Error&) {  // the ring goes in any case
+    }
     io_uring_queue_exit(&ring_);
     ::close(events_);
   }
@@ -57,7 +60,8 @@ class UringEngine : public DiskEngine {
   void wait(std::vector<DiskDone>& done) override {
     const int result = io_uring_submit_and_wait(&ring_, 1);
     const bool in_order = result >= 0 || result == -EINTR || result == -EAGAIN || result == -EBUSY;
-    FM_CHECK(in_order, "io_uring_submit_and_wait: ", std::strerror(-result));
+    FM_MACHINE_CHECK(in_order, core::ExitCode::kStorageFailed,
+                     "io_uring_submit_and_wait: ", std::strerror(-result));
     unsigned head = 0;
     unsigned count = 0;
     io_uring_cqe* over = nullptr;

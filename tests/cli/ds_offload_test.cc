@@ -89,7 +89,9 @@ TEST(DsOffload, TheCpuIsATierBesideADevice) {
   EXPECT_EQ(options.offload.params, Tier::kHost);
   EXPECT_EQ(options.offload.ratio, 0.5);
   EXPECT_EQ(options.offload.optimizer_buffers, 7);
-  EXPECT_FALSE(holds(core::join(options.notes, "\n"), "in host memory already"));
+  const std::string said = core::join(options.notes, "\n");
+  EXPECT_FALSE(holds(said, "in host memory already"));
+  EXPECT_TRUE(holds(said, "parameters stay on the device: offload_param to cpu is not made"));
 }
 
 TEST(DsOffload, OldKeysMeanTheCpu) {
@@ -127,10 +129,12 @@ TEST(DsOffload, TheDiskHasLimits) {
            "}}";
   };
   EXPECT_EQ(refusal(with_aio("\"block_size\": 4096, \"queue_depth\": 1")), "accepted");
-  for (const char* aio : {"\"block_size\": 5000", "\"block_size\": 0", "\"queue_depth\": 0",
-                          "\"intra_op_parallelism\": 0", "\"thread_count\": -1"}) {
+  for (const char* aio :
+       {"\"block_size\": 5000", "\"block_size\": 0", "\"queue_depth\": 0",
+        "\"intra_op_parallelism\": 0", "\"thread_count\": -1", "\"queue_depth\": 1025"}) {
     EXPECT_TRUE(refusal(with_aio(aio)).starts_with("t.json:2 aio.")) << aio;
   }
+  EXPECT_TRUE(holds(refusal(with_aio("\"thread_count\": 65")), "aio.thread_count must be 1 to 64"));
   EXPECT_TRUE(holds(notes(with_aio("\"single_submit\": true")), "ignored aio.single_submit: "));
   EXPECT_TRUE(holds(notes("{\"aio\": {\"queue_depth\": 4, \"block_size\": 8192}}"),
                     "ignored aio.queue_depth, aio.block_size: nothing sleeps on NVMe"));

@@ -52,6 +52,20 @@ class TierForecasts : public testing::Test {
   model::OpenedModel opened_;
 };
 
+TEST_F(TierForecasts, StoresTakeMemoryThemselves) {
+  options_.offload.optimizer_paths = {"/none/a", "/none/b"};
+  options_.offload.disk.block_bytes = 8192;
+  options_.offload.disk.queue_depth = 3;
+  RunPlan plan = make_run_plan(options_, opened_.model, {2});
+  EXPECT_EQ(plan.memory(0).drives, Bytes(0));
+  plan.state.rules.tiers.moments = Tier::kNvme;
+  plan.state.rules.awake = 2;
+  const MemoryForecast memory = plan.memory(0);
+  EXPECT_EQ(memory.drives, Bytes(arrays(2, 2).count() / 1024 + 2 * 3 * 8192));
+  plan.offload.disk.method = offload::DiskOptions::Method::kMemory;
+  EXPECT_EQ(plan.memory(0).total(), memory.total() - memory.drives);
+}
+
 TEST_F(TierForecasts, NothingSleepsByItself) {
   const TierForecast tiers = tier_forecast(make_run_plan(options_, opened_.model, {2}), 0);
   EXPECT_FALSE(tiers.any());

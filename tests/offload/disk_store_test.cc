@@ -19,12 +19,13 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <semaphore>
 #include <thread>
 
 #include "core/check.h"
 #include "core/fault.h"
 #include "core/files/output_file.h"
-#include "offload/disk/disk_engine.h"
+#include "offload/disk/disk_loop.h"
 
 namespace fm::offload {
 namespace {
@@ -378,6 +379,65 @@ TEST_P(DiskStoreTest, AKilledRunLeavesNothing) {
   EXPECT_EQ(folder_.entries(), 0U) << "afterwards";
   ::close(ready[0]);
   ::close(ready[1]);
+}
+
+// A system that starts what it is asked to, and ends nothing: it hangs, or tells that it has
+// failed.
+class DeadEngine : public DiskEngine {
+ public:
+  explicit DeadEngine(std::string failure) : failure_(std::move(failure)) {}
+  void start(std::size_t /*slot*/, const DiskBlock& /*block*/) override { started_ = true; }
+  void wait(std::vector<DiskDone>& /*done*/) override {
+    FM_MACHINE_CHECK(!started_ || failure_.empty(), core::ExitCode::kStorageFailed, failure_);
+    woken_.acquire();
+  }
+  void wake() override { woken_.release(); }
+  std::string will_use(std::span<std::byte> /*memory*/) override { return ""; }
+
+ private:
+  std::string failure_;
+  bool started_ = false;
+  std::counting_semaphore<> woken_{0};
+};
+
+// Asks twice at one place, so that one move waits for the other.
+void ask_twice(const Folder& folder, const std::string& failure) {
+  std::vector<DriveFile> files;
+  files.emplace_back(folder.path(),
+                     FileSpec{.world_rank = 3, .run = "run", .bytes = Bytes(4 * kPageBytes)});
+  const LoopOptions options{.world_rank = 3,
+                            .block = Bytes(kPageBytes),
+                            .patience = std::chrono::milliseconds(1),
+                            .limit = std::chrono::milliseconds(5)};
+  DiskLoop loop(std::move(files), {.stripe = Bytes(kPageBytes)},
+                std::make_unique<DeadEngine>(failure), Bytes(4 * kPageBytes), options);
+  Memory memory(2 * kPageBytes, 0);
+  std::vector<DiskMovePtr> moves;
+  for (int i = 0; i < 2; ++i) {
+    moves.push_back(std::make_shared<DiskMove>(DiskMove{.direction = BlockDirection::kWrite,
+                                                        .at = Bytes(0),
+                                                        .size = Bytes(2 * kPageBytes),
+                                                        .memory = memory.span()}));
+  }
+  try {
+    for (const DiskMovePtr& move : moves) loop.ask(move);
+  } catch (const core::MachineError&) {  // the first one has failed already
+    moves.pop_back();
+  }
+  for (const DiskMovePtr& move : moves) {
+    loop.wait(move);
+    EXPECT_NE(move->problem.find("rank 3: " + failure), std::string::npos) << move->problem;
+  }
+  EXPECT_EQ(loop.will_use(memory.span()), moves.front()->problem);
+  EXPECT_EQ(machine_failure([&] { loop.ask(moves.front()); }), moves.front()->problem);
+}
+
+TEST(DiskStore, ASystemThatFailsEndsAllMoves) { ask_twice(Folder(), "the ring is gone"); }
+
+TEST(DiskStore, ADriveThatHangsEndsTheProcess) {
+  const Folder folder;
+  EXPECT_EXIT(ask_twice(folder, ""), testing::ExitedWithCode(26),
+              "a drive must answer.*files in " + folder.path().string() + ", rank 3");
 }
 
 TEST(DiskStore, WhatADeadRunLeftIsRemoved) {

@@ -202,5 +202,43 @@ TEST(HostUpdates, AnotherUnitThanThoseOnTheHostIsADefect) {
   EXPECT_THROW(updates.fetch(2, grads), core::BugError);
 }
 
+// Of a device that has failed, record() throws.
+class FailingQueue : public device::FakeQueue {
+ public:
+  FailingQueue(const device::TwoViews& views, core::MemorySource& memory, const bool& failed)
+      : FakeQueue(views, memory,
+                  std::make_unique<device::EarlyOrLate>(device::EarlyOrLate::When::kEarly)),
+        failed_(failed) {}
+
+  core::EventPtr record() override {
+    FM_MACHINE_CHECK(!failed_, core::ExitCode::kDeviceFailed, "the device has failed");
+    return FakeQueue::record();
+  }
+
+ private:
+  const bool& failed_;
+};
+
+TEST(HostUpdates, EndBesideADeviceThatHasFailed) {
+  bool failed = false;
+  device::FakeDevice device(
+      [&](device::FakeDevice::Name, const device::TwoViews& views, core::MemorySource& memory) {
+        return std::make_unique<FailingQueue>(views, memory, failed);
+      },
+      core::Bytes(std::int64_t{64} << 20));
+  const auto dp = comm::staged(comm::make_solo(), device);
+  core::Ledger ledger, beside;
+  const HostMemory host{beside, core::heap(), device.host_memory()};
+  const StateMemory memory({ledger, device.memory()}, &host);
+  const Case at{};
+  const Layout layout = at.layout(core::Tier::kHost, *dp);
+  OptimizerShard shard(layout, memory, at.options);
+  auto updates = std::make_unique<HostUpdates>(layout, memory, device, shard, 1);
+  failed = true;
+  EXPECT_THROW(updates->finish(), core::MachineError);
+  updates.reset();
+  failed = false;  // for the memory that goes back
+}
+
 }  // namespace
 }  // namespace fm::zero
