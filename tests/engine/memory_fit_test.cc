@@ -288,9 +288,14 @@ TEST_F(MemoryFit, APlanForGpusCountsEachRanksMemoryAndTheCardsRate) {
   options.train_steps = 1000;
   const WorldShape world{4, core::ParamSharing::kPrivate};
   const Bytes need = plan_of(options, world).memory(0).total();
+  const auto card_of = [](Bytes memory) {
+    std::vector<machine::MemoryLimit> out = limit(memory);
+    out.front().holds = machine::MemoryLimit::Holds::kDevice;
+    return out;
+  };
   const auto text = [&](Bytes memory) {
     return plan_text(options, open_run_model(options), world,
-                     {.memory = limit(memory), .card = "NVIDIA H100 80GB HBM3"});
+                     {.memory = card_of(memory), .card = "NVIDIA H100 80GB HBM3"});
   };
   EXPECT_NE(text(need).find("memory fits the GPU: 1 rank needs"), std::string::npos) << text(need);
   EXPECT_NE(text(need - Bytes(1)).find("memory does not fit the GPU: 1 rank needs"),
