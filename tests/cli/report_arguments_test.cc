@@ -70,8 +70,8 @@ TEST(Dispatch, AWrongWordIsRefusedWithTheNearest) {
   EXPECT_TRUE(holds(said("gen"), "did you mean generate?"));
   EXPECT_TRUE(
       holds(said("bake"),
-            "train, generate, export, checkpoint, tokenize, report, explain, blackbox, run, launch; "
-            "see fmengine --help (bake)"));
+            "train, generate, export, checkpoint, tokenize, report, explain, blackbox, run, "
+            "launch; see fmengine --help (bake)"));
   EXPECT_TRUE(holds(said(""), "a command is required"));
 }
 
