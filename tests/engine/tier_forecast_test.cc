@@ -27,6 +27,7 @@ class TierForecasts : public testing::Test {
     plan.state.rules.tiers = {.moments = Tier::kNvme, .params = params};
     plan.state.rules.awake = 2;
     plan.state.rules.tier_slots = slots;
+    plan.state.rules.params_in_memory = {};
     pipeline::Program program;
     for (int unit = 0; unit < opened_.model.unit_count(); ++unit) {
       for (const pipeline::Op op : {pipeline::Op::kGather, pipeline::Op::kFetch,

@@ -258,6 +258,7 @@ TEST_F(TrainerTest, ATornLineOfMetricsIsCutOff) {
 TEST_F(TrainerTest, AResumeCutsMetricsBackAndSaysWhichRowsAreMissing) {
   TrainOptions resumed = options("resumed", 5);
   resumed.save_steps = 3;
+  resumed.save_async = false;  // durable before the fault
   core::arm_faults("step=5,point=step.post,action=throw");
   EXPECT_THROW(run(resumed), core::BugError);
   core::arm_faults("");
