@@ -374,7 +374,7 @@ std::string RankRules::fetch(const Instruction& instruction) {
     return concat("unit ", instruction.unit, " is fetched already");
   if (rests(rules_.gradients, units_, instruction.unit)) {
     if (rested_.erase(instruction.unit) == 0) return "its gradient does not rest";
-    const std::string reason = take_ring_place(instruction.unit);
+    std::string reason = take_ring_place(instruction.unit);
     if (!reason.empty()) return reason;
   }
   for (const int place : ring_places(units_, instruction.unit, rules_.awake)) {

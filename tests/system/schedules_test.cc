@@ -24,7 +24,7 @@ constexpr double kClipping = 0.05;
 const std::vector<std::string> kSchedules = {
     "1f1b",  "gpipe",  "interleaved-1f1b", "looped-bfs", "zb-h1",     "zb-h2",
     "zb-1p", "zb-2p",  "interleaved-zb",   "zb-v",       "zb-v-auto", "v-half",
-    "v-min", "1f1b-v", "dualpipe-v"};
+    "v-min", "1f1b-v", "dualpipe-v",       "layer-major"};
 
 struct Cell {
   int ranks = 1;
