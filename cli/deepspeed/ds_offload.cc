@@ -157,10 +157,9 @@ void apply_param_block(const JsonView& settings, const OffloadFlags& flags, Find
   offload.pin_memory = offload.pin_memory && settings.flag(block.path("pin_memory"), true);
   if (offload.params != Tier::kNvme) return;
   offload.param_paths = folders_of(settings, block, flags);
-  const auto buffers = within(settings, block.path("buffer_count"), 5, kLeast, 1 << 16);
-  offload.param_buffers = static_cast<int>(buffers);
   const std::string count = block.path("buffer_count");
-  if (offload.optimizer == Tier::kNvme && buffers > 1 && settings.get(count) != nullptr) {
+  offload.param_buffers = static_cast<int>(within(settings, count, 5, kLeast, 1 << 16));
+  if (offload.optimizer == Tier::kNvme && settings.get(count) != nullptr) {
     findings.notes.push_back(concat(count, " has no effect: where the optimizer sleeps on NVMe, ",
                                     "its buffer_count is how many parameters are updated from ",
                                     "memory at once (", settings.where(count), ")"));
