@@ -116,9 +116,9 @@ std::shared_ptr<core::TensorSource> numbers_in(SliceStore& store, Bytes at, DTyp
   return std::make_shared<StoredNumbers<float>>(store, at);
 }
 
-std::vector<core::TensorSlice> in_parts(std::vector<core::TensorSlice> slices) {
+std::vector<core::TensorSlice> in_parts(const std::vector<core::TensorSlice>& slices) {
   std::vector<core::TensorSlice> out;
-  for (core::TensorSlice& slice : slices) {
+  for (const core::TensorSlice& slice : slices) {
     const Elements all = slice.columns;
     const Elements apart = slice.source_stride();
     for (Elements from; from < all; from += kPart) {

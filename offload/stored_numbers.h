@@ -16,6 +16,6 @@ std::shared_ptr<core::TensorSource> numbers_in(SliceStore& store, core::Bytes at
 
 // The same slices in parts of at most 16 MiB of fp32, as long as the ranges of a checkpoint: who
 // goes through them one by one has no more in memory.
-std::vector<core::TensorSlice> in_parts(std::vector<core::TensorSlice> slices);
+std::vector<core::TensorSlice> in_parts(const std::vector<core::TensorSlice>& slices);
 
 }  // namespace fm::offload

@@ -23,10 +23,10 @@ void run_task(void* data) {
 
 void CudaHostCalls::call(std::function<void()> task) {
   card_.use();
-  auto held = std::make_unique<DriverTask>(std::move(task), card_.host);
+  auto held = std::make_unique<DriverTask>(DriverTask{std::move(task), card_.host});
   check(cudaLaunchHostFunc(static_cast<cudaStream_t>(queue_.handle()), run_task, held.get()),
         card_.name, "cudaLaunchHostFunc");
-  held.release();  // run_task owns it
+  static_cast<void>(held.release());  // run_task owns it
 }
 
 }  // namespace fm::device::cuda

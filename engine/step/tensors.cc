@@ -83,7 +83,7 @@ std::vector<core::TensorSlice> weight_slices(RankState& state, int flat_param, P
   const Run run = run_of(at, master ? at.optimizer : at.params, part);
   std::vector<core::TensorSlice> slices = named(at, run, part, weights_of(state, flat_param));
   const bool sleeps = master ? state.layout.sleeps(zero::Role::kMaster) : at.sleeps;
-  return sleeps ? offload::in_parts(std::move(slices)) : slices;
+  return sleeps ? offload::in_parts(slices) : slices;
 }
 
 // File index of a flat parameter: the tied end is stored with the embedding.

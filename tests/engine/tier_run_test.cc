@@ -52,8 +52,7 @@ TEST_F(TierRuns, MoveWhatTheForecastSays) {
 TEST_F(TierRuns, ADriveThatCannotBeWrittenToIsNamedBeforeTheStart) {
   TrainOptions options = sleeping("run");
   options.offload.optimizer_paths = {"/proc/none"};
-  expect_error(core::ExitCode::kStorageFailed,
-               "name another folder (/proc/none",
+  expect_error(core::ExitCode::kStorageFailed, "name another folder (/proc/none",
                [&] { run(options, 2); });
 }
 
