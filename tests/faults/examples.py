@@ -200,9 +200,10 @@ def ray_job(case, programs, *more):
 
 
 def ray_ranks(case, job, output):
-    """Two ranks that train, behind step 3."""
+    """Two ranks that train, behind step 3 and the first checkpoint."""
     jobs.eventually(jobs.PATIENCE_S, lambda: len(engines.ranks(output)) == 2
-                    and metrics.last_step(output / "metrics.jsonl") >= 3 or job.ended())
+                    and metrics.last_step(output / "metrics.jsonl") >= 3
+                    and checkpoints.listed(output) or job.ended())
     ranks = engines.ranks(output)
     case.expect(len(ranks) == 2, f"2 ranks train, found {ranks}")
     return ranks
