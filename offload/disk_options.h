@@ -1,6 +1,7 @@
 // How a rank reads and writes its files of a disk: DeepSpeed's "aio".
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 namespace fm::offload {
@@ -18,6 +19,8 @@ struct DiskOptions {
   Method method = Method::kAuto;
   bool direct = true;  // past the page cache, where the file system allows it
   bool checks = true;  // a CRC-32C of every page, made when it is written, compared when it is read
+  std::chrono::milliseconds limit = std::chrono::seconds(600);  // a drive that gives nothing so
+                                                                // long hangs: --timeout_s
 };
 
 }  // namespace fm::offload

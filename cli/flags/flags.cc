@@ -214,7 +214,7 @@ constexpr FlagRow kRows[] = {
     {"share_device", kBool, "false", kLayout,
      "ranks of one host may compute on the same GPU, and talk through the host's memory: slowly"},
     {"device_seed", kInt, "1", kLayout, "of the times at which the fake device's queues run"},
-    {"timeout_s", kInt, "600", kLayout, "limit of one wait for another rank"},
+    {"timeout_s", kInt, "600", kLayout, "limit of one wait for another rank, or a drive"},
     {"hang_s", kInt, "10", kLayout,
      "how long a rank may be stopped, or a step's instruction not move while others wait for it; "
      "at least 10 steps; 0: until --timeout_s"},

@@ -1,5 +1,6 @@
 #include "engine/step/sleeping_units.h"
 
+#include <chrono>
 #include <filesystem>
 
 #include "engine/step/rank_state.h"
@@ -32,7 +33,8 @@ std::unique_ptr<offload::SliceStore> open_store(const TrainOptions& options,
                                                 const std::vector<std::string>& folders,
                                                 core::Bytes bytes, int world_rank) {
   if (bytes.count() == 0) return nullptr;
-  const offload::DiskOptions& disk = options.offload.disk;
+  offload::DiskOptions disk = options.offload.disk;
+  disk.limit = std::chrono::milliseconds(options.timeout_ms);
   if (disk.method == offload::DiskOptions::Method::kMemory) return offload::in_host_memory(bytes);
   return offload::open_disk({.folders = {folders.begin(), folders.end()},
                              .world_rank = world_rank,

@@ -88,7 +88,8 @@ double DiskLoop::wait(const DiskMovePtr& move) {
   std::int64_t seen = blocks_over_;
   double seen_at = 0.0;
   std::unique_lock lock(mutex_);
-  while (!over_.wait_for(lock, options_.patience, [&] { return move->done; })) {
+  while (!over_.wait_for(lock, std::min(options_.patience, options_.limit),
+                         [&] { return move->done; })) {
     lock.unlock();
     const std::string busy = busy_folders();
     // What waits for who holds its range waits for no drive.

@@ -211,7 +211,8 @@ std::unique_ptr<SliceStore> open_disk(const DiskPlace& place, const DiskOptions&
   const LoopOptions loop{.world_rank = place.world_rank,
                          .block = Bytes(options.block_bytes),
                          .depth = opened.depth,
-                         .checks = options.checks};
+                         .checks = options.checks,
+                         .limit = options.limit};
   return std::make_unique<DiskStore>(std::move(opened), striping, whole, loop);
 }
 
