@@ -72,7 +72,8 @@ def train(options, folder, offloaded, group):
     (folder / "config.json").write_text(json.dumps(model))
     (folder / "ds.json").write_text(json.dumps(config_of(options, offloaded)))
     rows = 2 * options.micros * options.steps
-    ids = [random.Random(7).randrange(options.vocab) for _ in range((options.seq + 1) * rows)]
+    draw = random.Random(7)
+    ids = [draw.randrange(options.vocab) for _ in range((options.seq + 1) * rows)]
     (folder / "tokens.bin").write_bytes(struct.pack(f"<{len(ids)}i", *ids))
     command = ["mpirun", "-np", "2", "--bind-to", "none", options.program, "--deepspeed_config", str(folder / "ds.json"),
                "--model_config", str(folder / "config.json"), "--data_path", str(folder / "tokens.bin"), "--data_format",
