@@ -89,6 +89,11 @@ void HostUpdates::store(int flat_param, ParamStore& params) {
   place_of_[static_cast<std::size_t>(flat_param)] = -1;
 }
 
+void HostUpdates::settle(int flat_param) {
+  const core::EventPtr& arriving = arriving_[static_cast<std::size_t>(flat_param)];
+  if (arriving != nullptr) arriving->finish();
+}
+
 void HostUpdates::arrive(int flat_param) {
   core::EventPtr& arriving = arriving_[static_cast<std::size_t>(layout_.home_of(flat_param))];
   if (arriving != nullptr) device_.compute().wait(std::exchange(arriving, nullptr));

@@ -37,6 +37,8 @@ class HostUpdates {
   void fetch(int flat_param, GradStore& grads);
   void update(int flat_param, const optim::UpdateScalars& scalars);
   void store(int flat_param, ParamStore& params);
+  // What was stored has left its place, and what an update has changed may be read and written.
+  void settle(int flat_param);
   // What is queued on compute() from now on reads what was stored.
   void arrive(int flat_param);
   // The device's parameters follow from the host's, which somebody has filled; when this returns.

@@ -106,7 +106,7 @@ class Builder {
   // The first units keep on the device what `host_share` leaves there, as in DeepSpeed
   // (runtime/zero/stage3.py, "ratio"). Each flat parameter is in one place as a whole.
   void leave_device() {
-    if (out_.tiers.moments != core::Tier::kHost) return;
+    if (!out_.beside_device || out_.tiers.moments == core::Tier::kDevice) return;
     Elements all, before;
     for (const FlatParam& flat_param : out_.flat_params) all += flat_param.optimizer.count;
     const double stays = (1.0 - out_.host_share) * static_cast<double>(all.count());
@@ -145,7 +145,10 @@ class Builder {
                                    .tier = core::Tier::kHost,
                                    .crosses = true});
     };
-    for (int place = 0; place < std::max(out_.awake, kFewestHostPlaces); ++place) {
+    // What is on its way to a disk has left its place before the next update.
+    const int places =
+        out_.sleeps(Role::kMoment) ? kFewestHostPlaces : std::max(out_.awake, kFewestHostPlaces);
+    for (int place = 0; place < places; ++place) {
       add(Role::kHostGradient, DType::kF32);
       if (out_.has_master()) add(Role::kHostRounded, out_.element);
     }
@@ -271,7 +274,7 @@ class Builder {
     }
     for (const FlatParam& flat_param : trained()) {
       if (!flat_param.in_gradient_ring) reserve_gradient(flat_param.grads.count);
-      if (any_on_host()) {
+      if (any_on_host() && !out_.sleeps(Role::kMoment)) {
         reserve_beside(flat_param);
         continue;
       }
@@ -312,9 +315,13 @@ class Builder {
   }
   void reserve_state(Role role, Elements count) {
     const bool master = role == Role::kMaster;
-    for (int each = 0; each < (master ? (out_.has_master() ? 1 : 0) : out_.moments); ++each) {
+    const int masters = out_.has_master() || any_on_host() ? 1 : 0;
+    for (int each = 0; each < (master ? masters : out_.moments); ++each) {
       reserve(role, Account::kOptimizer, count, Reservation::Where::kPrivate);
       out_.reservations.back().in_ring = out_.sleeps(role);
+      if (!any_on_host()) continue;
+      out_.reservations.back().tier = core::Tier::kHost;
+      out_.reservations.back().crosses = master && !out_.has_master();
     }
   }
   // Places are alike, because flat parameters take them in turn.

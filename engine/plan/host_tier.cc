@@ -4,18 +4,24 @@
 
 namespace fm::engine {
 
-bool state_on_host(const TrainOptions& options) {
+bool updates_on_host(const TrainOptions& options) {
   if (options.device.kind == DeviceKind::kCpu) return false;
-  if (options.offload.optimizer != core::Tier::kHost || options.offload.ratio <= 0.0) return false;
+  if (options.offload.optimizer == core::Tier::kDevice || options.offload.ratio <= 0.0) {
+    return false;
+  }
   const optim::OptimizerRow& rule = *options.optimizer.rule;
   FM_USER_CHECK(rule.by_tensor == nullptr && rule.by_matrix == nullptr,
-                "an optimizer in host memory must move each element by itself; choose AdamW, Lion, "
-                "Adagrad or SGD, or leave \"offload_optimizer\" out (",
+                "an optimizer that the host updates must move each element by itself; choose "
+                "AdamW, Lion, Adagrad or SGD, or leave \"offload_optimizer\" out (",
                 rule.name, ")");
   FM_USER_CHECK(!options.post_validation || options.pipe_parallel_size == 1,
                 "steps that are validated later undo updates, which an optimizer in host memory "
                 "does not; leave --post_validation or \"offload_optimizer\" out");
   return true;
+}
+
+bool state_on_host(const TrainOptions& options) {
+  return options.offload.optimizer == core::Tier::kHost && updates_on_host(options);
 }
 
 }  // namespace fm::engine

@@ -20,9 +20,6 @@ void check_optimizer_on_disk(const TrainOptions& options) {
   FM_USER_CHECK(!options.post_validation,
                 "an update that the next step validates needs the state from before in memory; "
                 "leave --post_validation or \"offload_optimizer\" to NVMe out");
-  FM_USER_CHECK(options.device.kind == DeviceKind::kCpu,
-                "\"offload_optimizer\" to NVMe needs ranks that compute on CPUs; add --device "
-                "cpu, or leave the block out");
 }
 
 }  // namespace
@@ -32,6 +29,7 @@ RunTiers tiers_of_run(const TrainOptions& options, bool params_sleep) {
   const OffloadOptions& offload = options.offload;
   if (offload.optimizer == core::Tier::kNvme) {
     check_optimizer_on_disk(options);
+    updates_on_host(options);  // refuses, beside a device, what it cannot update
     out.tiers.moments = out.tiers.masters = core::Tier::kNvme;
   }
   if (state_on_host(options)) out.tiers.moments = out.tiers.masters = core::Tier::kHost;

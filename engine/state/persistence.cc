@@ -42,6 +42,7 @@ void publish_masters(RankState& state) {
   for (int flat_param = 0; flat_param < state.layout.trained; ++flat_param) {
     if (state.layout.at(flat_param).alias >= 0 || !state.layout.has_master(flat_param)) continue;
     if (state.layout.at(flat_param).on_host) {
+      const zero::AwakeForAWhile awake(state.sleeping.get(), flat_param);
       state.on_host->refresh(flat_param, state.params);
     } else {
       round_sleeping_master(state, flat_param);
