@@ -150,7 +150,9 @@ class Builder {
         out_.sleeps(Role::kMoment) ? kFewestHostPlaces : std::max(out_.awake, kFewestHostPlaces);
     for (int place = 0; place < places; ++place) {
       add(Role::kHostGradient, DType::kF32);
-      if (out_.has_master()) add(Role::kHostRounded, out_.element);
+      // Else they are rounded where they lie.
+      const bool up = out_.has_master() && out_.tiers.params != core::Tier::kHost;
+      if (up) add(Role::kHostRounded, out_.element);
     }
   }
 
@@ -173,9 +175,12 @@ class Builder {
 
   void lay_params_to_sleep() {
     Elements until;
-    for (FlatParam& flat_param : out_.flat_params) {
+    for (int index = 0; index < out_.count(); ++index) {
+      FlatParam& flat_param = out_.flat_params[static_cast<std::size_t>(index)];
       until += flat_param.params.count;
       const bool here = flat_param.params.count.count() > 0;
+      flat_param.params_on_host = out_.tiers.params == core::Tier::kHost && here &&
+                                  (flat_param.on_host || out_.is_frozen(index));
       flat_param.sleeps = out_.sleeps(Role::kParams) && here && until > out_.params_in_memory;
     }
   }
@@ -265,6 +270,10 @@ class Builder {
       const Elements there = common ? flat_param.map.padded() : kept;
       out_.reservations.push_back({Role::kParams, Account::kParams, input_.rules.element, there,
                                    common ? Where::kHost : Where::kPrivate, kept});
+      if (flat_param.params_on_host) {
+        out_.reservations.back().tier = core::Tier::kHost;
+        out_.reservations.back().crosses = true;
+      }
       if (out_.plan.secondary == 1) continue;
       FM_CHECK(out_.dp_size % out_.plan.secondary == 0, out_.dp_size, " data ranks on hosts of ",
                out_.plan.secondary);

@@ -21,7 +21,7 @@ bool is_aligned(const void* array, core::DType element) {
 
 }  // namespace
 
-ParamStore::ParamStore(const Layout& layout, const core::RankMemory& memory, comm::Communicator& dp,
+ParamStore::ParamStore(const Layout& layout, const StateMemory& memory, comm::Communicator& dp,
                        const GatherRanks& gathers)
     : layout_(layout),
       dp_(dp),
@@ -88,6 +88,10 @@ comm::Pending ParamStore::gather(int flat_param, void* slot) {
     FM_CHECK(asleep_, "flat parameter ", flat_param, " sleeps in a store, and none is open");
     const core::Bytes at = asleep_->newest(Role::kParams, layout_.home_of(flat_param));
     return gather_from(*store_, at, whole, across_);
+  }
+  if (layout_.at(layout_.home_of(flat_param)).params_on_host) {
+    FM_CHECK(device_ != nullptr, "flat parameter ", flat_param, " lies beside a device");
+    return gather_up(*device_, slice(flat_param), whole, across_);
   }
   return across_.all_gather({slice(flat_param), map.slice(), layout_.element}, whole);
 }

@@ -1,4 +1,4 @@
-// Whether optimizer state leaves the devices that compute for the host beside them.
+// Whether optimizer state and parameters leave the devices that compute for the host beside them.
 #pragma once
 
 #include "engine/options.h"
@@ -10,5 +10,8 @@ namespace fm::engine {
 bool updates_on_host(const TrainOptions& options);
 // The same to "cpu" alone.
 bool state_on_host(const TrainOptions& options);
+// "offload_param" to "cpu" where ranks have devices; the same. Throws UserError where the host does
+// not update them.
+bool params_on_host(const TrainOptions& options);
 
 }  // namespace fm::engine

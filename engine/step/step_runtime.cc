@@ -515,7 +515,7 @@ void StepRuntime::update(int unit) {
       state_.optimizer.set_aside(state_.work, flat_param, state_.params, state_.grads);
     }
     if (state_.on_host && state_.on_host->has(flat_param)) {
-      state_.on_host->update(flat_param, request_.scalars);
+      state_.on_host->update(flat_param, request_.scalars, state_.params);
       continue;
     }
     state_.optimizer.update(state_.work, flat_param, request_.scalars, state_.params, state_.grads);

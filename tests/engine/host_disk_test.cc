@@ -1,6 +1,6 @@
-// Optimizer state that sleeps on drives beside a device, whose host updates it: the bits of one
-// rank of this CPU. In the matrix the store is one of tests, whose moves happen when they are
-// waited for, and where what is read too early is NaN.
+// Optimizer state that sleeps on drives beside a device, whose host updates it, and parameters that
+// lie in that host's memory: the bits of one rank of this CPU. In the matrix the store is one of
+// tests, whose moves happen when they are waited for, and where what is read too early is NaN.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -88,6 +88,56 @@ TEST(HostDisk, RingsAndTimesOfAnyKind) {
   }
 }
 
+// Slices of parameters lie in the host's memory, whose state is there, too, or on drives.
+class HostParams : public testing::TestWithParam<std::tuple<int, core::Tier, bool>> {};
+
+TEST_P(HostParams, EqualOneRankOfThisCpuBitForBit) {
+  const auto [dp_size, optimizer, tied] = GetParam();
+  for (const core::DType element : {core::DType::kF32, core::DType::kBF16}) {
+    for (const char* const schedule : {"1f1b", "layer-major"}) {
+      for (const int pipe_ranks : {1, 2}) {
+        TrainOptions options = beside_device(disk_options(tied, element));
+        options.zero_stage = 3;
+        options.offload.optimizer = optimizer;
+        options.offload.params = core::Tier::kHost;
+        options.schedule = &schedule_named(schedule);
+        options.pipe_parallel_size = pipe_ranks;
+        EXPECT_EQ(first_difference(reference(tied, element), run_small(options, dp_size, kSteps)),
+                  "")
+            << core::name_of(element) << ", " << schedule << ", " << pipe_ranks << " pipe ranks";
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, HostParams,
+                         testing::Combine(testing::Values(1, 2),
+                                          testing::Values(core::Tier::kHost, core::Tier::kNvme),
+                                          testing::Bool()),
+                         [](const auto& cell) {
+                           return "Dp" + std::to_string(std::get<0>(cell.param)) +
+                                  (std::get<1>(cell.param) == core::Tier::kHost ? "StateInMemory"
+                                                                                : "StateOnDrives") +
+                                  (std::get<2>(cell.param) ? "Tied" : "Untied");
+                         });
+
+TEST(HostParams, TimesOfAnyKindAndAPartOfTheState) {
+  for (std::uint64_t seed = 2; seed <= 7; ++seed) {
+    TrainOptions options = beside_device(disk_options(true, core::DType::kBF16), seed);
+    options.zero_stage = 3;
+    options.offload.optimizer = core::Tier::kHost;
+    options.offload.ratio = seed % 2 == 0 ? 1.0 : 0.5;
+    options.offload.params = core::Tier::kHost;
+    options.recompute = true;
+    for (const int ranks : {1, 2}) {
+      EXPECT_EQ(
+          first_difference(reference(true, core::DType::kBF16), run_small(options, ranks, kSteps)),
+          "")
+          << "seed " << seed << ", " << ranks << " ranks";
+    }
+  }
+}
+
 // Early updates need no clipping; beside a device they wait for the norm all the same.
 TEST(HostDisk, WithoutClippingNothingIsUpdatedEarly) {
   TrainOptions options = disk_options(false, core::DType::kBF16);
@@ -121,6 +171,8 @@ TEST(HostDisk, AdaptersOfFrozenParameters) {
   const RunTrace alone = run_small(options, 1, kSteps);
   options.zero_stage = 3;
   EXPECT_EQ(first_difference(alone, run_small(beside_device(options), 2, kSteps)), "");
+  options.offload.params = core::Tier::kHost;
+  EXPECT_EQ(first_difference(alone, run_small(beside_device(options), 2, kSteps)), "");
 }
 
 // Rings of moments and masters, and two places for gradients, and of narrow types for what goes up.
@@ -152,6 +204,35 @@ TEST(HostDisk, ThePlanCountsBothMemories) {
         },
         comm::kThreadsMs, comm::Between::kMessages);
   }
+}
+
+TEST(HostParams, ThePlanCountsBothMemories) {
+  TrainOptions options = beside_device(disk_options(true, core::DType::kBF16));
+  options.zero_stage = 3;
+  options.offload.optimizer = core::Tier::kHost;
+  options.offload.params = core::Tier::kHost;
+  const model::OpenedModel opened = open_run_model(options);
+  comm::run_ranks(
+      2,
+      [&](comm::Communicator& world) {
+        const auto device = device_of(options, world.rank());
+        core::Ledger ledger;
+        const RunPlan plan = make_run_plan(options, opened.model, shape_of(options, world));
+        const MemoryForecast memory = plan.memory(0);
+        RankState state(options, plan, opened.model, world, ledger, {device.get()});
+        EXPECT_EQ(state.host_ledger.peak_total(), memory.host);
+        EXPECT_EQ(ledger.current(core::Account::kParams), core::Bytes(0));
+        EXPECT_EQ(memory.params, core::Bytes(0));
+        std::int64_t largest = 0;
+        std::int64_t numbers = 0;
+        for (const zero::FlatParam& at : state.layout.flat_params) {
+          largest = std::max(largest, at.optimizer.count.count());
+          numbers += at.optimizer.count.count();
+        }
+        // Nothing goes up behind an update, so that places are of gradients alone.
+        EXPECT_EQ(memory.host.count(), numbers * (12 + 2) + largest * 4 * 4);
+      },
+      comm::kThreadsMs, comm::Between::kMessages);
 }
 
 TEST(HostDisk, WhatNoHostUpdatesIsRefused) {
@@ -214,7 +295,9 @@ TEST_F(HostDiskTrainer, SavesResumesAndExportsWithTheSameBits) {
     part.output_dir = (folder() / ("part" + name)).string();
     part.train_steps = 3;
     part.zero_stage = 3;
+    part.offload.params = core::Tier::kHost;
     ASSERT_EQ(run(asleep(part), 2), 0);
+    part.offload.params = core::Tier::kDevice;
     EXPECT_TRUE(std::filesystem::is_empty(folder() / "drive"));
     part.train_steps = 4;
     part.zero_stage = 0;

@@ -144,7 +144,7 @@ std::vector<Left> beside_a_device(const Case& at, std::uint64_t seed) {
     }
     for (int unit = 0; unit < kUnits; ++unit) {
       updates.fetch(unit, grads);
-      updates.update(unit, Case::scalars(step));
+      updates.update(unit, Case::scalars(step), params);
       updates.store(unit, params);
     }
   }
