@@ -71,7 +71,7 @@ void HostUpdates::call(Place& place, std::function<void()> task) {
 }
 
 void* HostUpdates::rounded_of(int flat_param, ParamStore& params) {
-  if (layout_.at(flat_param).params_on_host) return params.slice(flat_param);
+  if (reads_from_here(flat_param)) return params.slice(flat_param);
   return place_of(flat_param).rounded.data();
 }
 
@@ -84,7 +84,7 @@ void HostUpdates::update(int flat_param, const optim::UpdateScalars& scalars, Pa
 
 void HostUpdates::store(int flat_param, ParamStore& params) {
   Place& place = place_of(flat_param);
-  if (layout_.at(flat_param).params_on_host) {
+  if (reads_from_here(flat_param)) {
     place.free = std::move(place.reached);
   } else {
     go_up(flat_param, params);

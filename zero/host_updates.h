@@ -60,6 +60,10 @@ class HostUpdates {
   }
   // Where the parameters that are read follow from the master; null: they are the master.
   void* rounded_of(int flat_param, ParamStore& params);
+  // Whether gathers bring the parameters up.
+  bool reads_from_here(int flat_param) const {
+    return layout_.at(flat_param).params_on_host || layout_.at(flat_param).sleeps;
+  }
   void go_up(int flat_param, ParamStore& params);
   // In the time of the queue for updates, behind what was queued for the place.
   void call(Place& place, std::function<void()> task);

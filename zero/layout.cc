@@ -151,7 +151,7 @@ class Builder {
     for (int place = 0; place < places; ++place) {
       add(Role::kHostGradient, DType::kF32);
       // Else they are rounded where they lie.
-      const bool up = out_.has_master() && out_.tiers.params != core::Tier::kHost;
+      const bool up = out_.has_master() && out_.tiers.params == core::Tier::kDevice;
       if (up) add(Role::kHostRounded, out_.element);
     }
   }
@@ -179,9 +179,10 @@ class Builder {
       FlatParam& flat_param = out_.flat_params[static_cast<std::size_t>(index)];
       until += flat_param.params.count;
       const bool here = flat_param.params.count.count() > 0;
-      flat_param.params_on_host = out_.tiers.params == core::Tier::kHost && here &&
-                                  (flat_param.on_host || out_.is_frozen(index));
-      flat_param.sleeps = out_.sleeps(Role::kParams) && here && until > out_.params_in_memory;
+      const bool leaves = !out_.beside_device || flat_param.on_host || out_.is_frozen(index);
+      if (!here || !leaves || out_.tiers.params == core::Tier::kDevice) continue;
+      flat_param.sleeps = out_.sleeps(Role::kParams) && until > out_.params_in_memory;
+      flat_param.params_on_host = out_.beside_device && !flat_param.sleeps;
     }
   }
 
@@ -351,14 +352,20 @@ class Builder {
     for (const FlatParam& flat_param : trained()) {
       if (flat_param.sleeps) largest = std::max(largest, flat_param.params.count);
     }
-    largest = in_pages(largest);
-    for (int place = 0; place < out_.ring_places(); ++place) {
-      out_.reservations.push_back({.role = Role::kParams,
-                                   .account = Account::kParams,
-                                   .element = out_.element,
-                                   .count = largest,
-                                   .in_ring = true});
+    add_param_places({.role = Role::kParams, .count = largest}, out_.ring_places());
+    if (!out_.beside_device) return;
+    for (const FlatParam& flat_param : out_.flat_params) {
+      if (flat_param.sleeps) largest = std::max(largest, flat_param.params.count);
     }
+    add_param_places({.role = Role::kGoingUp, .count = largest, .crosses = true}, out_.awake);
+  }
+  void add_param_places(Reservation like, int places) {
+    like.account = Account::kParams;
+    like.element = out_.element;
+    like.count = like.share = in_pages(like.count);
+    like.tier = out_.beside_device ? core::Tier::kHost : core::Tier::kDevice;
+    like.in_ring = true;
+    out_.reservations.insert(out_.reservations.end(), static_cast<std::size_t>(places), like);
   }
 
   void reserve_slots() {

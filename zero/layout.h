@@ -99,6 +99,7 @@ enum class Role : std::uint8_t {
   kMatrixRoom,    // what it computes them in
   kHostGradient,  // a place of a ring, in the host's memory: a gradient that came down
   kHostRounded,   // and the new parameters that go up
+  kGoingUp,       // what a disk has read of parameters, before the device has it
   kBefore,  // fp32 parameters, moments and maybe gradients before an update that may be undone
 };
 

@@ -11,6 +11,7 @@
 #include "offload/slice_store.h"
 #include "zero/reserve.h"
 #include "zero/sleeping_state.h"
+#include "zero/slices_up.h"
 
 namespace fm::zero {
 
@@ -72,7 +73,9 @@ class ParamStore {
   std::vector<core::Buffer> secondary_;
   std::vector<bool> kept_;  // by home
   core::Device* device_ = nullptr;
+  std::vector<core::Buffer> going_up_;
   offload::SliceStore* store_ = nullptr;
+  std::optional<SlicesUp> up_;
   std::optional<SleepingState> asleep_;
 };
 

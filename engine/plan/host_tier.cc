@@ -24,17 +24,17 @@ bool state_on_host(const TrainOptions& options) {
   return options.offload.optimizer == core::Tier::kHost && updates_on_host(options);
 }
 
-bool params_on_host(const TrainOptions& options) {
+bool params_leave_device(const TrainOptions& options) {
   if (options.device.kind == DeviceKind::kCpu) return false;
-  if (options.offload.params != core::Tier::kHost) return false;
+  if (options.offload.params == core::Tier::kDevice) return false;
   FM_USER_CHECK(options.zero_stage == 3,
-                "\"offload_param\" to the CPU needs ZeRO stage 3, which cuts parameters into "
-                "slices; set \"stage\": 3, or leave the block out (stage=",
+                "\"offload_param\" needs ZeRO stage 3, which cuts parameters into slices; set "
+                "\"stage\": 3, or leave the block out (stage=",
                 options.zero_stage, ")");
   FM_USER_CHECK(updates_on_host(options),
-                "\"offload_param\" to the CPU needs an optimizer that the host updates, because "
-                "the slices lie there; set \"offload_optimizer\" to \"cpu\" or \"nvme\", or "
-                "leave \"offload_param\" out");
+                "\"offload_param\" beside a device needs an optimizer that the host updates, "
+                "because the slices lie there; set \"offload_optimizer\" to \"cpu\" or \"nvme\", "
+                "or leave \"offload_param\" out");
   return true;
 }
 

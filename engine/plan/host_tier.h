@@ -10,8 +10,8 @@ namespace fm::engine {
 bool updates_on_host(const TrainOptions& options);
 // The same to "cpu" alone.
 bool state_on_host(const TrainOptions& options);
-// "offload_param" to "cpu" where ranks have devices; the same. Throws UserError where the host does
-// not update them.
-bool params_on_host(const TrainOptions& options);
+// "offload_param" where ranks have devices: slices leave them for the host's memory ("cpu"), or
+// sleep on NVMe. Throws UserError where the host does not update them.
+bool params_leave_device(const TrainOptions& options);
 
 }  // namespace fm::engine

@@ -33,7 +33,7 @@ RunTiers tiers_of_run(const TrainOptions& options, bool params_sleep) {
     out.tiers.moments = out.tiers.masters = core::Tier::kNvme;
   }
   if (state_on_host(options)) out.tiers.moments = out.tiers.masters = core::Tier::kHost;
-  if (params_on_host(options)) out.tiers.params = core::Tier::kHost;
+  if (params_leave_device(options)) out.tiers.params = core::Tier::kHost;
   if (params_sleep) out.tiers.params = core::Tier::kNvme;
   if (out.tiers != core::Tiers()) {
     const bool state = out.tiers.moments != core::Tier::kDevice;

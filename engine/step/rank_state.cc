@@ -167,7 +167,7 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
     on_host.emplace(layout, zero::StateMemory(memory, &*host_memory), *device, optimizer,
                     plan.threads);
   }
-  if (layout.tiers.params == core::Tier::kHost) params.lie_beside(*device);
+  if (device != nullptr) params.lie_beside(*device);
   if (layout.tiers.has(core::Tier::kNvme)) open_tiers(options);
 }
 
@@ -184,7 +184,7 @@ void RankState::open_tiers(const TrainOptions& options) {
   FM_MACHINE_CHECK(problem.empty(), core::ExitCode::kStorageFailed, problem);
   if (params_store != nullptr) {
     params.sleep_in(*params_store);
-    params_store->will_use(gather_slots.memory());
+    if (device == nullptr) params_store->will_use(gather_slots.memory());
   }
   if (store == nullptr) return;
   if (layout.sleeps(zero::Role::kGrads)) {

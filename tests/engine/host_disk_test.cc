@@ -88,18 +88,24 @@ TEST(HostDisk, RingsAndTimesOfAnyKind) {
   }
 }
 
-// Slices of parameters lie in the host's memory, whose state is there, too, or on drives.
-class HostParams : public testing::TestWithParam<std::tuple<int, core::Tier, bool>> {};
+// Slices of parameters lie in the host's memory or on drives, and so does their state.
+using Tiers = std::tuple<int, core::Tier, core::Tier, bool>;  // dp, optimizer, parameters, tied
+class HostParams : public testing::TestWithParam<Tiers> {};
+
+TrainOptions with_params(TrainOptions options, core::Tier params) {
+  options.zero_stage = 3;
+  options.offload.params = params;
+  options.offload.params_in_host = 0;
+  return options;
+}
 
 TEST_P(HostParams, EqualOneRankOfThisCpuBitForBit) {
-  const auto [dp_size, optimizer, tied] = GetParam();
+  const auto [dp_size, optimizer, params, tied] = GetParam();
   for (const core::DType element : {core::DType::kF32, core::DType::kBF16}) {
     for (const char* const schedule : {"1f1b", "layer-major"}) {
       for (const int pipe_ranks : {1, 2}) {
-        TrainOptions options = beside_device(disk_options(tied, element));
-        options.zero_stage = 3;
+        TrainOptions options = with_params(beside_device(disk_options(tied, element)), params);
         options.offload.optimizer = optimizer;
-        options.offload.params = core::Tier::kHost;
         options.schedule = &schedule_named(schedule);
         options.pipe_parallel_size = pipe_ranks;
         EXPECT_EQ(first_difference(reference(tied, element), run_small(options, dp_size, kSteps)),
@@ -110,26 +116,30 @@ TEST_P(HostParams, EqualOneRankOfThisCpuBitForBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, HostParams,
-                         testing::Combine(testing::Values(1, 2),
-                                          testing::Values(core::Tier::kHost, core::Tier::kNvme),
-                                          testing::Bool()),
-                         [](const auto& cell) {
-                           return "Dp" + std::to_string(std::get<0>(cell.param)) +
-                                  (std::get<1>(cell.param) == core::Tier::kHost ? "StateInMemory"
-                                                                                : "StateOnDrives") +
-                                  (std::get<2>(cell.param) ? "Tied" : "Untied");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, HostParams,
+    testing::Combine(testing::Values(1, 2), testing::Values(core::Tier::kHost, core::Tier::kNvme),
+                     testing::Values(core::Tier::kHost, core::Tier::kNvme), testing::Bool()),
+    [](const auto& cell) {
+      const auto name = [](core::Tier tier) { return tier == core::Tier::kHost ? "Host" : "Nvme"; };
+      return "Dp" + std::to_string(std::get<0>(cell.param)) + "State" +
+             name(std::get<1>(cell.param)) + "Params" + name(std::get<2>(cell.param)) +
+             (std::get<3>(cell.param) ? "Tied" : "Untied");
+    });
 
+// Few places, so that slices wait for one; a part of the state on the device, whose parameters stay
+// there; and a part of the parameters in memory.
 TEST(HostParams, TimesOfAnyKindAndAPartOfTheState) {
   for (std::uint64_t seed = 2; seed <= 7; ++seed) {
-    TrainOptions options = beside_device(disk_options(true, core::DType::kBF16), seed);
-    options.zero_stage = 3;
-    options.offload.optimizer = core::Tier::kHost;
-    options.offload.ratio = seed % 2 == 0 ? 1.0 : 0.5;
-    options.offload.params = core::Tier::kHost;
-    options.recompute = true;
     for (const int ranks : {1, 2}) {
+      const core::Tier params = seed % 4 < 2 ? core::Tier::kHost : core::Tier::kNvme;
+      TrainOptions options =
+          with_params(beside_device(disk_options(true, core::DType::kBF16), seed), params);
+      options.offload.optimizer = core::Tier::kHost;
+      options.offload.optimizer_buffers = 1;
+      options.offload.ratio = seed % 2 == 0 ? 1.0 : 0.5;
+      options.offload.params_in_host = seed % 3 == 0 ? 20'000 : 0;
+      options.recompute = true;
       EXPECT_EQ(
           first_difference(reference(true, core::DType::kBF16), run_small(options, ranks, kSteps)),
           "")
@@ -171,8 +181,10 @@ TEST(HostDisk, AdaptersOfFrozenParameters) {
   const RunTrace alone = run_small(options, 1, kSteps);
   options.zero_stage = 3;
   EXPECT_EQ(first_difference(alone, run_small(beside_device(options), 2, kSteps)), "");
-  options.offload.params = core::Tier::kHost;
-  EXPECT_EQ(first_difference(alone, run_small(beside_device(options), 2, kSteps)), "");
+  for (const core::Tier params : {core::Tier::kHost, core::Tier::kNvme}) {
+    options = with_params(options, params);
+    EXPECT_EQ(first_difference(alone, run_small(beside_device(options), 2, kSteps)), "");
+  }
 }
 
 // Rings of moments and masters, and two places for gradients, and of narrow types for what goes up.
@@ -231,6 +243,26 @@ TEST(HostParams, ThePlanCountsBothMemories) {
         }
         // Nothing goes up behind an update, so that places are of gradients alone.
         EXPECT_EQ(memory.host.count(), numbers * (12 + 2) + largest * 4 * 4);
+      },
+      comm::kThreadsMs, comm::Between::kMessages);
+}
+
+TEST(HostParams, ThePlanCountsWhatIsAwake) {
+  const TrainOptions options =
+      with_params(beside_device(disk_options(true, core::DType::kBF16)), core::Tier::kNvme);
+  const model::OpenedModel opened = open_run_model(options);
+  comm::run_ranks(
+      2,
+      [&](comm::Communicator& world) {
+        const auto device = device_of(options, world.rank());
+        core::Ledger ledger;
+        const RunPlan plan = make_run_plan(options, opened.model, shape_of(options, world));
+        const MemoryForecast memory = plan.memory(0);
+        RankState state(options, plan, opened.model, world, ledger, {device.get()});
+        EXPECT_EQ(state.host_ledger.peak_total(), memory.host);
+        EXPECT_EQ(ledger.current(core::Account::kParams), core::Bytes(0));
+        EXPECT_EQ(memory.params, core::Bytes(0));
+        EXPECT_GT(state.params_store->bytes().count(), 0);
       },
       comm::kThreadsMs, comm::Between::kMessages);
 }
@@ -303,8 +335,11 @@ TEST_F(HostDiskTrainer, SavesResumesAndExportsWithTheSameBits) {
     part.zero_stage = 0;
     ASSERT_EQ(run(part), 0);
     part.train_steps = 6;
-    part.zero_stage = 1;
+    part.zero_stage = 3;
     part.pipe_parallel_size = 2;
+    part.offload.params = core::Tier::kNvme;
+    part.offload.params_in_host = 0;
+    part.offload.param_paths = {(folder() / "drive").string()};
     ASSERT_EQ(run(asleep(part), 4), 0);
     EXPECT_TRUE(std::filesystem::is_empty(folder() / "drive"));
     expect_equal(whole, part, 6);
