@@ -66,7 +66,31 @@ class FromStore : public comm::Pending::Task {
   offload::Move moves_[2];
 };
 
+// A slice that is the whole, on its way up.
+class GoingUp : public comm::Pending::Task {
+ public:
+  explicit GoingUp(core::EventPtr landed) : landed_(std::move(landed)) {}
+  void wait() override {}
+  core::EventPtr landed() override { return landed_; }
+
+ private:
+  core::EventPtr landed_;
+};
+
 }  // namespace
+
+comm::Pending gather_up(core::Device& device, const void* slice, const comm::Span& whole,
+                        comm::Communicator& ranks) {
+  const Bytes size(whole.bytes().count() / ranks.size());
+  void* const own = static_cast<std::byte*>(whole.data) + size.count() * ranks.rank();
+  core::Queue& in = device.in();
+  in.wait(device.compute().record());  // who read the slot before, and who updates the slice
+  in.copy_in(slice, own, size);
+  core::EventPtr landed = in.record();
+  if (ranks.size() == 1) return comm::Pending(std::make_unique<GoingUp>(std::move(landed)));
+  device.compute().wait(std::move(landed));
+  return ranks.all_gather({own, whole.elements / ranks.size(), whole.dtype}, whole);
+}
 
 comm::Pending gather_from(offload::SliceStore& store, Bytes at, const comm::Span& whole,
                           comm::Communicator& ranks) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "comm/communicator.h"
+#include "core/device.h"
 #include "core/types.h"
 #include "offload/slice_store.h"
 
@@ -12,5 +13,10 @@ namespace fm::zero {
 // same order.
 comm::Pending gather_from(offload::SliceStore& store, core::Bytes at, const comm::Span& whole,
                           comm::Communicator& ranks);
+
+// The same from the host's memory beside the device that `whole` is of. The slice stays as it is
+// until what is waited for has come.
+comm::Pending gather_up(core::Device& device, const void* slice, const comm::Span& whole,
+                        comm::Communicator& ranks);
 
 }  // namespace fm::zero

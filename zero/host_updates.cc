@@ -70,13 +70,30 @@ void HostUpdates::call(Place& place, std::function<void()> task) {
   place.reached = host_->record();
 }
 
-void HostUpdates::update(int flat_param, const optim::UpdateScalars& scalars) {
+void* HostUpdates::rounded_of(int flat_param, ParamStore& params) {
+  if (reads_from_here(flat_param)) return params.slice(flat_param);
+  return place_of(flat_param).rounded.data();
+}
+
+// A slice of parameters that lies here has gone up before its gradient came down.
+void HostUpdates::update(int flat_param, const optim::UpdateScalars& scalars, ParamStore& params) {
   Place& place = place_of(flat_param);
-  const HostSlice at{flat_param, place.gradient.f32(), place.rounded.data()};
+  const HostSlice at{flat_param, place.gradient.f32(), rounded_of(flat_param, params)};
   call(place, [this, at, scalars] { optimizer_.update_on_host(threads_, at, scalars); });
 }
 
 void HostUpdates::store(int flat_param, ParamStore& params) {
+  Place& place = place_of(flat_param);
+  if (reads_from_here(flat_param)) {
+    place.free = std::move(place.reached);
+  } else {
+    go_up(flat_param, params);
+  }
+  arriving_[static_cast<std::size_t>(flat_param)] = place.free;
+  place_of_[static_cast<std::size_t>(flat_param)] = -1;
+}
+
+void HostUpdates::go_up(int flat_param, ParamStore& params) {
   Place& place = place_of(flat_param);
   const bool all = layout_.plan.optimizer == core::Home::kEveryRank;
   void* const to = all ? params.kept(flat_param) : params.slice(flat_param);
@@ -85,8 +102,11 @@ void HostUpdates::store(int flat_param, ParamStore& params) {
   up_->wait(std::move(place.reached));
   up_->copy_in(from, to, core::bytes_of(layout_.at(flat_param).optimizer.count, layout_.element));
   place.free = up_->record();
-  arriving_[static_cast<std::size_t>(flat_param)] = place.free;
-  place_of_[static_cast<std::size_t>(flat_param)] = -1;
+}
+
+void HostUpdates::settle(int flat_param) {
+  const core::EventPtr& arriving = arriving_[static_cast<std::size_t>(flat_param)];
+  if (arriving != nullptr) arriving->finish();
 }
 
 void HostUpdates::arrive(int flat_param) {
@@ -99,7 +119,7 @@ void HostUpdates::refresh(int flat_param, ParamStore& params) {
   Place& place = place_of(flat_param);
   place.reached = device_.compute().record();  // who read the old ones, or cleared their memory
   if (place.free != nullptr) host_->wait(std::exchange(place.free, nullptr));
-  const HostSlice at{flat_param, nullptr, place.rounded.data()};
+  const HostSlice at{flat_param, nullptr, rounded_of(flat_param, params)};
   call(place, [this, at] { optimizer_.round_on_host(threads_, at); });
   store(flat_param, params);
   arrive(flat_param);

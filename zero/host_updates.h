@@ -16,7 +16,7 @@ namespace fm::zero {
 //
 //   down   wait for compute, and for who had the place before; copy the gradient
 //   host   wait for the gradient; update, and round where parameters are narrower
-//   up     wait for the update; copy what the device's kernels read
+//   up     wait for the update; copy what the device's kernels read, if it does not lie here
 //
 // Invariant: between store and arrive nobody may read or write the device's parameters and gradient
 //            of the flat parameter.
@@ -35,8 +35,10 @@ class HostUpdates {
 
   // The finished gradient, behind all that compute() has been given.
   void fetch(int flat_param, GradStore& grads);
-  void update(int flat_param, const optim::UpdateScalars& scalars);
+  void update(int flat_param, const optim::UpdateScalars& scalars, ParamStore& params);
   void store(int flat_param, ParamStore& params);
+  // What was stored has left its place, and what an update has changed may be read and written.
+  void settle(int flat_param);
   // What is queued on compute() from now on reads what was stored.
   void arrive(int flat_param);
   // The device's parameters follow from the host's, which somebody has filled; when this returns.
@@ -56,6 +58,13 @@ class HostUpdates {
   Place& place_of(int flat_param) {
     return places_[static_cast<std::size_t>(place_of_[static_cast<std::size_t>(flat_param)])];
   }
+  // Where the parameters that are read follow from the master; null: they are the master.
+  void* rounded_of(int flat_param, ParamStore& params);
+  // Whether gathers bring the parameters up.
+  bool reads_from_here(int flat_param) const {
+    return layout_.at(flat_param).params_on_host || layout_.at(flat_param).sleeps;
+  }
+  void go_up(int flat_param, ParamStore& params);
   // In the time of the queue for updates, behind what was queued for the place.
   void call(Place& place, std::function<void()> task);
 

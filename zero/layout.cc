@@ -106,7 +106,7 @@ class Builder {
   // The first units keep on the device what `host_share` leaves there, as in DeepSpeed
   // (runtime/zero/stage3.py, "ratio"). Each flat parameter is in one place as a whole.
   void leave_device() {
-    if (out_.tiers.moments != core::Tier::kHost) return;
+    if (!out_.beside_device || out_.tiers.moments == core::Tier::kDevice) return;
     Elements all, before;
     for (const FlatParam& flat_param : out_.flat_params) all += flat_param.optimizer.count;
     const double stays = (1.0 - out_.host_share) * static_cast<double>(all.count());
@@ -145,9 +145,14 @@ class Builder {
                                    .tier = core::Tier::kHost,
                                    .crosses = true});
     };
-    for (int place = 0; place < std::max(out_.awake, kFewestHostPlaces); ++place) {
+    // What is on its way to a disk has left its place before the next update.
+    const int places =
+        out_.sleeps(Role::kMoment) ? kFewestHostPlaces : std::max(out_.awake, kFewestHostPlaces);
+    for (int place = 0; place < places; ++place) {
       add(Role::kHostGradient, DType::kF32);
-      if (out_.has_master()) add(Role::kHostRounded, out_.element);
+      // Else they are rounded where they lie.
+      const bool up = out_.has_master() && out_.tiers.params == core::Tier::kDevice;
+      if (up) add(Role::kHostRounded, out_.element);
     }
   }
 
@@ -170,10 +175,14 @@ class Builder {
 
   void lay_params_to_sleep() {
     Elements until;
-    for (FlatParam& flat_param : out_.flat_params) {
+    for (int index = 0; index < out_.count(); ++index) {
+      FlatParam& flat_param = out_.flat_params[static_cast<std::size_t>(index)];
       until += flat_param.params.count;
       const bool here = flat_param.params.count.count() > 0;
-      flat_param.sleeps = out_.sleeps(Role::kParams) && here && until > out_.params_in_memory;
+      const bool leaves = !out_.beside_device || flat_param.on_host || out_.is_frozen(index);
+      if (!here || !leaves || out_.tiers.params == core::Tier::kDevice) continue;
+      flat_param.sleeps = out_.sleeps(Role::kParams) && until > out_.params_in_memory;
+      flat_param.params_on_host = out_.beside_device && !flat_param.sleeps;
     }
   }
 
@@ -262,6 +271,10 @@ class Builder {
       const Elements there = common ? flat_param.map.padded() : kept;
       out_.reservations.push_back({Role::kParams, Account::kParams, input_.rules.element, there,
                                    common ? Where::kHost : Where::kPrivate, kept});
+      if (flat_param.params_on_host) {
+        out_.reservations.back().tier = core::Tier::kHost;
+        out_.reservations.back().crosses = true;
+      }
       if (out_.plan.secondary == 1) continue;
       FM_CHECK(out_.dp_size % out_.plan.secondary == 0, out_.dp_size, " data ranks on hosts of ",
                out_.plan.secondary);
@@ -271,7 +284,7 @@ class Builder {
     }
     for (const FlatParam& flat_param : trained()) {
       if (!flat_param.in_gradient_ring) reserve_gradient(flat_param.grads.count);
-      if (any_on_host()) {
+      if (any_on_host() && !out_.sleeps(Role::kMoment)) {
         reserve_beside(flat_param);
         continue;
       }
@@ -312,9 +325,13 @@ class Builder {
   }
   void reserve_state(Role role, Elements count) {
     const bool master = role == Role::kMaster;
-    for (int each = 0; each < (master ? (out_.has_master() ? 1 : 0) : out_.moments); ++each) {
+    const int masters = out_.has_master() || any_on_host() ? 1 : 0;
+    for (int each = 0; each < (master ? masters : out_.moments); ++each) {
       reserve(role, Account::kOptimizer, count, Reservation::Where::kPrivate);
       out_.reservations.back().in_ring = out_.sleeps(role);
+      if (!any_on_host()) continue;
+      out_.reservations.back().tier = core::Tier::kHost;
+      out_.reservations.back().crosses = master && !out_.has_master();
     }
   }
   // Places are alike, because flat parameters take them in turn.
@@ -335,14 +352,20 @@ class Builder {
     for (const FlatParam& flat_param : trained()) {
       if (flat_param.sleeps) largest = std::max(largest, flat_param.params.count);
     }
-    largest = in_pages(largest);
-    for (int place = 0; place < out_.ring_places(); ++place) {
-      out_.reservations.push_back({.role = Role::kParams,
-                                   .account = Account::kParams,
-                                   .element = out_.element,
-                                   .count = largest,
-                                   .in_ring = true});
+    add_param_places({.role = Role::kParams, .count = largest}, out_.ring_places());
+    if (!out_.beside_device) return;
+    for (const FlatParam& flat_param : out_.flat_params) {
+      if (flat_param.sleeps) largest = std::max(largest, flat_param.params.count);
     }
+    add_param_places({.role = Role::kGoingUp, .count = largest, .crosses = true}, out_.awake);
+  }
+  void add_param_places(Reservation like, int places) {
+    like.account = Account::kParams;
+    like.element = out_.element;
+    like.count = like.share = in_pages(like.count);
+    like.tier = out_.beside_device ? core::Tier::kHost : core::Tier::kDevice;
+    like.in_ring = true;
+    out_.reservations.insert(out_.reservations.end(), static_cast<std::size_t>(places), like);
   }
 
   void reserve_slots() {

@@ -53,7 +53,9 @@ struct FlatParam {
   bool tied_end = false;  // the head's end of the tied matrix; counted at the embedding's place
   int alias = -1;        // flat parameter whose weights and moments serve this one (same pipe rank)
   int frozen = -1;       // flat parameter of the frozen parameters of the same unit
-  bool on_host = false;  // its optimizer state lies in the host's memory, beside the device
+  bool on_host = false;  // this CPU updates it, in the host's memory beside the device
+  // Its parameters lie there, too: what the host updates, and what nothing changes.
+  bool params_on_host = false;
   bool in_gradient_ring = false;  // its gradient takes a place in turn (pipeline/gradient_ring.h)
   // Its parameters sleep, where those of the layout do and it is not among the first.
   bool sleeps = false;
@@ -97,6 +99,7 @@ enum class Role : std::uint8_t {
   kMatrixRoom,    // what it computes them in
   kHostGradient,  // a place of a ring, in the host's memory: a gradient that came down
   kHostRounded,   // and the new parameters that go up
+  kGoingUp,       // what a disk has read of parameters, before the device has it
   kBefore,  // fp32 parameters, moments and maybe gradients before an update that may be undone
 };
 

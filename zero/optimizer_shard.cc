@@ -28,6 +28,8 @@ void round(const core::Work& work, core::DType element, void* params, const floa
            Elements first, Elements count) {
   const float* const from = master + first.count();
   void* const to = core::element_at(params, first, element);
+  if (element == core::DType::kF32)
+    return kernels::copy(work, count.count(), from, static_cast<float*>(to));
   if (element == core::DType::kF16) {
     kernels::cast(work, count.count(), from, static_cast<core::F16*>(to));
   } else {
@@ -239,7 +241,7 @@ optim::UpdateSlice OptimizerShard::slice_of(int flat_param, const Owned& at, Ele
 
 void OptimizerShard::round_moved(const core::Work& work, const Owned& at, Elements begin,
                                  Elements end) {
-  if (!layout_.has_master()) return;
+  if (at.values == nullptr || at.values == at.param) return;
   round(work, layout_.element, at.values, at.param, begin - at.first, end - begin);
 }
 

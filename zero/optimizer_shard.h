@@ -25,7 +25,7 @@ struct UpdateRanks {
 struct HostSlice {
   int flat_param = 0;
   float* grad = nullptr;    // of all that the rank updates of it
-  void* rounded = nullptr;  // becomes the parameters of a narrower type; null: there is none
+  void* rounded = nullptr;  // becomes the parameters that are read; null: those are the master
 };
 
 // Invariant: moments and masters of gaps and padding are zero. Parameters are the rounded master.

@@ -21,7 +21,7 @@ bool is_aligned(const void* array, core::DType element) {
 
 }  // namespace
 
-ParamStore::ParamStore(const Layout& layout, const core::RankMemory& memory, comm::Communicator& dp,
+ParamStore::ParamStore(const Layout& layout, const StateMemory& memory, comm::Communicator& dp,
                        const GatherRanks& gathers)
     : layout_(layout),
       dp_(dp),
@@ -29,7 +29,8 @@ ParamStore::ParamStore(const Layout& layout, const core::RankMemory& memory, com
       near_(gathers.near),
       buffers_(reserve(layout, Role::kParams, memory, &dp)),
       secondary_(reserve(layout, Role::kSecondary, memory, gathers.near)),
-      kept_(layout.flat_params.size(), false) {
+      kept_(layout.flat_params.size(), false),
+      going_up_(reserve(layout, Role::kGoingUp, memory, nullptr)) {
   check_ranks(layout, dp);
   check_ranks(layout, across_);
   FM_CHECK(secondary_.empty() || near_->size() == layout.plan.secondary, "a second copy of ",
@@ -40,11 +41,14 @@ void ParamStore::sleep_in(offload::SliceStore& store) {
   FM_CHECK(layout_.sleeps(Role::kParams), "no parameters of this layout sleep");
   store_ = &store;
   // In fp32 the update goes on from what was there, elsewhere it rounds the masters.
-  RingArray ring{.role = Role::kParams, .places = {}, .reads = !layout_.has_master()};
+  const bool reads = !layout_.has_master() && !layout_.beside_device;
+  RingArray ring{.role = Role::kParams, .places = {}, .reads = reads};
   for (std::size_t at = layout_.flat_params.size(); at < buffers_.size(); ++at) {
     ring.places.push_back(buffers_[at].span());
   }
   asleep_.emplace(layout_, SleepPlan(layout_, {Role::kParams}), store, std::vector{ring});
+  if (device_ != nullptr)
+    up_.emplace(SlicesUp::Ends{*device_, store, across_}, std::move(going_up_));
 }
 
 bool ParamStore::shared() const { return layout_.plan.params == Home::kOncePerHost; }
@@ -87,7 +91,12 @@ comm::Pending ParamStore::gather(int flat_param, void* slot) {
   if (layout_.at(layout_.home_of(flat_param)).sleeps) {
     FM_CHECK(asleep_, "flat parameter ", flat_param, " sleeps in a store, and none is open");
     const core::Bytes at = asleep_->newest(Role::kParams, layout_.home_of(flat_param));
+    if (up_) return up_->gather(at, whole);
     return gather_from(*store_, at, whole, across_);
+  }
+  if (layout_.at(layout_.home_of(flat_param)).params_on_host) {
+    FM_CHECK(device_ != nullptr, "flat parameter ", flat_param, " lies beside a device");
+    return gather_up(*device_, slice(flat_param), whole, across_);
   }
   return across_.all_gather({slice(flat_param), map.slice(), layout_.element}, whole);
 }

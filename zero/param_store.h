@@ -6,10 +6,12 @@
 
 #include "comm/communicator.h"
 #include "core/buffer.h"
+#include "core/device.h"
 #include "core/work.h"
 #include "offload/slice_store.h"
 #include "zero/reserve.h"
 #include "zero/sleeping_state.h"
+#include "zero/slices_up.h"
 
 namespace fm::zero {
 
@@ -20,7 +22,7 @@ struct GatherRanks {
 };
 
 // Numbers are of the layout's element type. Slices that sleep are read by gather(), and are in
-// a place of a ring while they are updated.
+// a place of a ring while they are updated. Beside a device some lie in the host's memory.
 //
 // Invariant: after a publish (or always, where the plan has none) every rank's view of a flat
 //            parameter is the same; gaps and padding are zero.
@@ -28,8 +30,10 @@ struct GatherRanks {
 // Lifetime:  layout, ledger and communicator outlive it.
 class ParamStore {
  public:
-  ParamStore(const Layout& layout, const core::RankMemory& memory, comm::Communicator& dp,
+  ParamStore(const Layout& layout, const StateMemory& memory, comm::Communicator& dp,
              const GatherRanks& gathers = {});
+  // Where the layout's parameters lie in the host's memory, and are gathered into this device's.
+  void lie_beside(core::Device& device) { device_ = &device; }
   // Where the layout's parameters sleep; before the first of them is asked for.
   void sleep_in(offload::SliceStore& store);
 
@@ -68,7 +72,10 @@ class ParamStore {
   std::vector<core::Buffer> buffers_;
   std::vector<core::Buffer> secondary_;
   std::vector<bool> kept_;  // by home
+  core::Device* device_ = nullptr;
+  std::vector<core::Buffer> going_up_;
   offload::SliceStore* store_ = nullptr;
+  std::optional<SlicesUp> up_;
   std::optional<SleepingState> asleep_;
 };
 

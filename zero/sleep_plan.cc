@@ -18,7 +18,7 @@ Bytes kept_bytes(const Layout& layout, Role role, int flat_param) {
   if (role == Role::kParams) {
     return core::bytes_of(at.sleeps ? at.params.count : core::Elements(0), layout.element);
   }
-  if (!trained || (role == Role::kMaster && !layout.has_master())) return {};
+  if (!trained || (role == Role::kMaster && !layout.has_master(flat_param))) return {};
   if (role == Role::kGrads && !at.in_gradient_ring) return {};
   return core::bytes_of(at.optimizer.count, DType::kF32);
 }

@@ -34,6 +34,8 @@ struct StateRules {
   bool gradients_in_ring = false;  // gradients take so many places in turn, too
   int tier_slots = 1;
   core::Elements params_in_memory = {};  // the first parameters of a rank, which do not sleep
+  // Ranks compute on devices: what sleeps elsewhere is updated by this CPU, in the host's memory.
+  bool beside_device = false;
   // In kHost, the share of the elements whose state leaves the device: the last units'.
   double host_share = 1.0;
   // Updates may be undone: owners keep what was there before (of the last pipe rank nothing, which

@@ -250,7 +250,7 @@ constexpr KeyRow kZeroRows[] = {
      ""},
     {"zero_optimization.offload_param", kBlock, "", kHonoured, "a block", ""},
     {"zero_optimization.offload_param.device", kText, "none", kHonoured,
-     "nvme: with stage 3; cpu: a note, parameters stay where they are read", kDevice},
+     "cpu: host memory beside a device; nvme; both with stage 3", kDevice},
     {"zero_optimization.offload_param.nvme_path", kText, "null", kHonoured, kFolders, ""},
     {"zero_optimization.offload_param.buffer_count", kCount, "5", kHonoured,
      "units whose parameters are in memory at once", ""},

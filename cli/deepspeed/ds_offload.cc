@@ -95,17 +95,10 @@ void check_stage(const JsonView& settings, const Block& block, Tier tier, int ze
                 ": stage ", zero_stage, ")");
 }
 
-// On CPUs the states are in host memory already; parameters do not leave a device.
+// On CPUs the states are in host memory already.
 void note_host(const JsonView& settings, const Block& block, engine::DeviceKind device,
                Findings& findings) {
-  if (device != engine::DeviceKind::kCpu) {
-    if (block.name != "offload_param") return;
-    findings.notes.push_back(
-        concat("parameters stay on the device: offload_param to cpu is not made; more ranks under "
-               "ZeRO 3 make each one's slice smaller (",
-               place_of(settings, block), ")"));
-    return;
-  }
+  if (device != engine::DeviceKind::kCpu) return;
   findings.notes.push_back(concat(block.name,
                                   " to cpu: on CPUs this state is in host memory already (",
                                   place_of(settings, block), ")"));
@@ -154,6 +147,15 @@ void apply_param_block(const JsonView& settings, const OffloadFlags& flags, Find
   check_stage(settings, block, offload.params, options.zero_stage);
   if (offload.params == Tier::kDevice) return;
   if (offload.params == Tier::kHost) note_host(settings, block, options.device.kind, findings);
+  if (offload.params == Tier::kHost && options.zero_stage != 3 &&
+      options.device.kind != engine::DeviceKind::kCpu) {
+    offload.params = Tier::kDevice;
+    findings.notes.push_back(
+        concat("parameters stay on the device: offload_param to cpu moves the slices that ZeRO 3 "
+               "cuts; set zero_optimization.stage to 3 for that (",
+               place_of(settings, block), ": stage ", options.zero_stage, ")"));
+    return;
+  }
   offload.pin_memory = offload.pin_memory && settings.flag(block.path("pin_memory"), true);
   if (offload.params != Tier::kNvme) return;
   offload.param_paths = folders_of(settings, block, flags);

@@ -20,6 +20,7 @@ pipeline::GradientRing gradient_ring_of(const TrainOptions& options, const RunSh
                                         const std::vector<pipeline::Program>& programs) {
   const RunTiers sleep = tiers_of_run(options, run.params_sleep);
   if (sleep.tiers.moments != core::Tier::kNvme || rules.validates) return {};
+  if (options.device.kind != DeviceKind::kCpu) return {};  // where all of them stay
   if (!options.dump_gradients.empty()) return {};  // all of them are looked at behind the step
   const bool fits = std::ranges::all_of(programs, [&](const pipeline::Program& program) {
     return pipeline::fits_ring(program, sleep.awake, rules.units);

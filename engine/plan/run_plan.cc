@@ -91,6 +91,7 @@ zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& 
                     .gradients_in_ring = rules.gradients.places > 0,
                     .tier_slots = sleep.slots,
                     .params_in_memory = core::Elements(options.offload.params_in_host),
+                    .beside_device = options.device.kind != DeviceKind::kCpu,
                     .host_share = options.offload.ratio,
                     .undoes = rules.validates,
                     .keeps_gradients = rule.by_matrix != nullptr || rule.by_tensor != nullptr},
@@ -136,8 +137,8 @@ MemoryForecast RunPlan::memory(int pipe_rank) const {
   out.activations = core::bytes_of(hidden, layout.element) * sizes.peaks.hidden +
                     sizes.kept * sizes.peaks.kept + sizes.parked * sizes.peaks.parked;
   out.tables = core::bytes_of(rope, core::DType::kF32);
-  out.drives = drive_memory(offload, layout);
   out.host = layout.host_bytes();
+  (layout.beside_device ? out.host : out.drives) += drive_memory(offload, layout);
   if (copies_saves) (saves_apart ? out.host : out.saves) += copy_for_save(layout);
   return out;
 }

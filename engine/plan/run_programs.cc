@@ -74,7 +74,8 @@ Prefetch prefetch_of(const TrainOptions& options, const model::Model& model, con
        {model.head->tied_params(), model.head->frozen_tied_params()}) {
     if (tied != nullptr) out.of_unit.back() += tied->elements();
   }
-  if (!run.overlap && !run.params_sleep) return out;
+  const bool go_up = params_leave_device(options) && options.overlap;
+  if (!run.overlap && !run.params_sleep && !go_up) return out;
   const core::Elements largest = std::ranges::max(out.of_unit);
   out.window = core::Elements(options.prefetch_elements.value_or(largest.count()));
   if (!run.params_sleep) return out;

@@ -2,6 +2,7 @@
 
 #include "core/check.h"
 #include "core/shard_plan.h"
+#include "engine/plan/host_tier.h"
 
 namespace fm::engine {
 
@@ -11,9 +12,7 @@ bool params_sleep(const TrainOptions& options, const model::Model& model, const 
                 "\"offload_param\" to NVMe needs ZeRO stage 3, which cuts parameters into slices; "
                 "set \"stage\": 3, or leave the block out (stage=",
                 options.zero_stage, ")");
-  FM_USER_CHECK(options.device.kind == DeviceKind::kCpu,
-                "\"offload_param\" to NVMe needs ranks that compute on CPUs; add --device cpu, or "
-                "leave the block out");
+  params_leave_device(options);  // refuses, beside a device, what the host cannot update
   FM_USER_CHECK(!options.post_validation || options.pipe_parallel_size == 1,
                 "\"offload_param\" to NVMe and --post_validation do not go together; leave one of "
                 "them out");

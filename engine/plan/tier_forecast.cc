@@ -39,7 +39,7 @@ class Moves {
     Bytes out = changed(at.unit) + of(at.unit, {Role::kGrads});
     // Masters are what the update reads, where there are any; or what is in a slot already.
     const bool here = pipeline::takes_from_slot(plan_.rules.gradients, plan_.units(), at.unit);
-    if (layout_.has_master() || here) out -= of(at.unit, {Role::kParams});
+    if (layout_.has_master() || layout_.beside_device || here) out -= of(at.unit, {Role::kParams});
     return out;
   }
 

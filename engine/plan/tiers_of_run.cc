@@ -20,9 +20,6 @@ void check_optimizer_on_disk(const TrainOptions& options) {
   FM_USER_CHECK(!options.post_validation,
                 "an update that the next step validates needs the state from before in memory; "
                 "leave --post_validation or \"offload_optimizer\" to NVMe out");
-  FM_USER_CHECK(options.device.kind == DeviceKind::kCpu,
-                "\"offload_optimizer\" to NVMe needs ranks that compute on CPUs; add --device "
-                "cpu, or leave the block out");
 }
 
 }  // namespace
@@ -32,9 +29,11 @@ RunTiers tiers_of_run(const TrainOptions& options, bool params_sleep) {
   const OffloadOptions& offload = options.offload;
   if (offload.optimizer == core::Tier::kNvme) {
     check_optimizer_on_disk(options);
+    updates_on_host(options);  // refuses, beside a device, what it cannot update
     out.tiers.moments = out.tiers.masters = core::Tier::kNvme;
   }
   if (state_on_host(options)) out.tiers.moments = out.tiers.masters = core::Tier::kHost;
+  if (params_leave_device(options)) out.tiers.params = core::Tier::kHost;
   if (params_sleep) out.tiers.params = core::Tier::kNvme;
   if (out.tiers != core::Tiers()) {
     const bool state = out.tiers.moments != core::Tier::kDevice;

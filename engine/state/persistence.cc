@@ -33,7 +33,11 @@ void round_sleeping_master(RankState& state, int flat_param) {
     params->fetch(flat_param);
     params->wake(flat_param);
   }
-  state.optimizer.round_master(state.work, flat_param, state.params);
+  if (state.layout.at(flat_param).on_host) {
+    state.on_host->refresh(flat_param, state.params);
+  } else {
+    state.optimizer.round_master(state.work, flat_param, state.params);
+  }
   if (params != nullptr) params->store(flat_param);
 }
 
@@ -41,11 +45,7 @@ void round_sleeping_master(RankState& state, int flat_param) {
 void publish_masters(RankState& state) {
   for (int flat_param = 0; flat_param < state.layout.trained; ++flat_param) {
     if (state.layout.at(flat_param).alias >= 0 || !state.layout.has_master(flat_param)) continue;
-    if (state.layout.at(flat_param).on_host) {
-      state.on_host->refresh(flat_param, state.params);
-    } else {
-      round_sleeping_master(state, flat_param);
-    }
+    round_sleeping_master(state, flat_param);
     if (state.layout.plan.publishes()) state.params.publish(flat_param).wait(state.work);
   }
   if (state.params.asleep() == nullptr) return;

@@ -142,7 +142,8 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
           Groups{world, ledger, on}.of_words(plan.mesh.model_group(world.rank()), "tensor words")},
       pools(plan.pools(at.pipe_rank)),
       layout(plan.layout(at.pipe_rank, plan.mesh.shard_of(at))),
-      params(layout, memory, *dp, {dp_weights.get(), dp_near.get()}),
+      params(layout, {memory, host_memory ? &*host_memory : nullptr}, *dp,
+             {dp_weights.get(), dp_near.get()}),
       grads(layout, memory, dp_gradients == nullptr ? *dp : *dp_gradients, plan.overlap),
       optimizer(layout, {memory, host_memory ? &*host_memory : nullptr}, options.optimizer,
                 {dp.get(), {&words.data, &words.tensor}}),
@@ -166,6 +167,7 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
     on_host.emplace(layout, zero::StateMemory(memory, &*host_memory), *device, optimizer,
                     plan.threads);
   }
+  if (device != nullptr) params.lie_beside(*device);
   if (layout.tiers.has(core::Tier::kNvme)) open_tiers(options);
 }
 
@@ -182,7 +184,7 @@ void RankState::open_tiers(const TrainOptions& options) {
   FM_MACHINE_CHECK(problem.empty(), core::ExitCode::kStorageFailed, problem);
   if (params_store != nullptr) {
     params.sleep_in(*params_store);
-    params_store->will_use(gather_slots.memory());
+    if (device == nullptr) params_store->will_use(gather_slots.memory());
   }
   if (store == nullptr) return;
   if (layout.sleeps(zero::Role::kGrads)) {

@@ -107,6 +107,10 @@ void store_params(RankState& state, int unit) {
   for_updated_on_host(state, unit, [&](zero::HostUpdates& updates, int flat_param) {
     updates.store(flat_param, state.params);
   });
+  if (state.sleeping == nullptr && state.params.asleep() == nullptr) return;
+  for_updated_on_host(state, unit, [](zero::HostUpdates& updates, int flat_param) {
+    updates.settle(flat_param);  // a disk reads next what was updated
+  });
 }
 
 }  // namespace fm::engine

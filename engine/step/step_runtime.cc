@@ -501,6 +501,8 @@ void StepRuntime::update(int unit) {
   }
   if (!changes(unit)) return;
   const TraceRange range(clock_, Phase::kOptimizer);
+  // Where the state sleeps on a disk it was fetched before the norm was known.
+  if (state_.sleeping != nullptr) fetch_gradients(state_, unit);
   wake_state(state_, unit);
   if (pipeline::takes_from_slot(state_.plan.rules.gradients, units(), unit)) {
     take_from_slot(state_.own_flat_param(unit), gathered_.at(unit).slot);
@@ -513,7 +515,7 @@ void StepRuntime::update(int unit) {
       state_.optimizer.set_aside(state_.work, flat_param, state_.params, state_.grads);
     }
     if (state_.on_host && state_.on_host->has(flat_param)) {
-      state_.on_host->update(flat_param, request_.scalars);
+      state_.on_host->update(flat_param, request_.scalars, state_.params);
       continue;
     }
     state_.optimizer.update(state_.work, flat_param, request_.scalars, state_.params, state_.grads);
@@ -530,7 +532,7 @@ void StepRuntime::take_from_slot(int flat_param, const void* slot) {
 
 void StepRuntime::fetch(int unit) {
   const TraceRange range(clock_, Phase::kOptimizer);
-  if (changes(unit)) fetch_gradients(state_, unit);
+  if (changes(unit) && state_.sleeping == nullptr) fetch_gradients(state_, unit);
   fetch_state(state_, unit);
 }
 

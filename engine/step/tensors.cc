@@ -140,7 +140,9 @@ std::shared_ptr<core::TensorSource> weights_of(RankState& state, int flat_param)
   }
   const int home = layout.home_of(flat_param);
   if (layout.at(home).sleeps) return state.params.asleep()->numbers(zero::Role::kParams, home);
-  return numbers_in(state, state.params.kept(flat_param), layout.element);
+  void* const kept = state.params.kept(flat_param);
+  if (layout.at(home).params_on_host) return core::in_memory_of(nullptr, kept, layout.element);
+  return numbers_in(state, kept, layout.element);
 }
 
 std::vector<core::TensorSlice> param_slices(RankState& state, Part part) {

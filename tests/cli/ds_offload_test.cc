@@ -91,7 +91,16 @@ TEST(DsOffload, TheCpuIsATierBesideADevice) {
   EXPECT_EQ(options.offload.optimizer_buffers, 7);
   const std::string said = core::join(options.notes, "\n");
   EXPECT_FALSE(holds(said, "in host memory already"));
-  EXPECT_TRUE(holds(said, "parameters stay on the device: offload_param to cpu is not made"));
+  EXPECT_FALSE(holds(said, "parameters stay on the device"));
+  // Parameters are cut with ZeRO 3 alone.
+  engine::TrainOptions whole;
+  whole.device.kind = engine::DeviceKind::kFake;
+  const std::string two =
+      with_zero(R"("offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"})", 2);
+  apply_ds_config({two, "t.json"}, {}, {}, whole);
+  EXPECT_EQ(whole.offload.optimizer, Tier::kHost);
+  EXPECT_EQ(whole.offload.params, Tier::kDevice);
+  EXPECT_TRUE(holds(core::join(whole.notes, "\n"), "parameters stay on the device"));
 }
 
 TEST(DsOffload, OldKeysMeanTheCpu) {

@@ -185,8 +185,13 @@ TEST(HostTier, WhatNoHostUpdatesIsRefused) {
     options.pipe_parallel_size = 2;
     options.post_validation = true;
   });
-  plan([](TrainOptions& options) {  // parameters stay on the device
+  refused("which cuts parameters", [](TrainOptions& options) {
+    options.zero_stage = 2;
+    options.offload.params = core::Tier::kHost;
+  });
+  refused("needs an optimizer that the host updates", [](TrainOptions& options) {
     options.zero_stage = 3;
+    options.offload.optimizer = core::Tier::kDevice;
     options.offload.params = core::Tier::kHost;
   });
 }

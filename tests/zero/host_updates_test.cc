@@ -53,6 +53,7 @@ struct Case {
     input.rules.plan = core::plan_of(1, core::SumOrder::kFast);
     input.rules.element = element;
     input.rules.tiers.moments = input.rules.tiers.masters = tier;
+    input.rules.beside_device = tier == core::Tier::kHost;
     input.rules.host_share = host_share;
     for (const core::ParamTable& table : units) input.tables.push_back(&table);
     return one_rank(input, dp);
@@ -143,7 +144,7 @@ std::vector<Left> beside_a_device(const Case& at, std::uint64_t seed) {
     }
     for (int unit = 0; unit < kUnits; ++unit) {
       updates.fetch(unit, grads);
-      updates.update(unit, Case::scalars(step));
+      updates.update(unit, Case::scalars(step), params);
       updates.store(unit, params);
     }
   }

@@ -110,6 +110,7 @@ TEST(Layout, AShareOfTheStateLiesInTheHostsMemory) {
   input.rules.dp_size = 2;
   input.rules.micros = 3;
   input.rules.tiers.moments = input.rules.tiers.masters = core::Tier::kHost;
+  input.rules.beside_device = true;
   for (const core::ParamTable& table : tables) input.tables.push_back(&table);
   const auto made = [&](double share) {
     input.rules.host_share = share;
