@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/fault.h"
+#include "engine/plan/save_room.h"
 #include "engine/plan/tier_forecast.h"
 #include "engine/run/run_saves.h"
 #include "engine/state/persistence.h"
@@ -19,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kSteps = 9;
+constexpr std::int64_t kSteps = 5;
 constexpr int kRanks = 2;
 
 enum class Sleeps : std::uint8_t { kOptimizer, kBoth, kEarly };
@@ -38,7 +39,7 @@ std::string name_of(const Cell& cell) {
 
 class SlotSavesCase : public TrainerCase {
  protected:
-  // Saves of steps 2, 4, 6, 8, and the last.
+  // Saves of steps 2 and 4, and the last.
   TrainOptions sleeping(const std::string& output, const Cell& cell) const {
     TrainOptions out = options(output, kSteps);
     out.save_steps = 2;
@@ -71,6 +72,13 @@ class SlotSavesCase : public TrainerCase {
       names.push_back(entry.path().filename());
     std::ranges::sort(names);
     return names;
+  }
+  // Steps 3 and 4 have changed all that the checkpoint of step 2 holds before it has its name.
+  static void expect_beside_steps(const TrainOptions& options, const std::string& out) {
+    const std::size_t saved = out.find("\nsaved " + options.output_dir + "/global_step2\n");
+    ASSERT_NE(saved, std::string::npos) << out;
+    EXPECT_LT(out.find("\nstep 4/5 "), saved) << out;
+    EXPECT_EQ(out.find("steps wait while"), std::string::npos) << out;
   }
   // All bytes of checkpoints and export, and what steps say.
   static void expect_same(const TrainOptions& a, const TrainOptions& b,
@@ -109,31 +117,18 @@ INSTANTIATE_TEST_SUITE_P(All, SlotSaves,
                          [](const auto& at) { return name_of(at.param); });
 
 TEST_P(SlotSaves, AreTheFilesOfSavesThatStepsWaitFor) {
-  const TrainOptions aside = sleeping("run", GetParam());
+  TrainOptions aside = sleeping("run", GetParam());
+  aside.log_steps = 1;
   const RunPlan plan = plan_of(aside);
   EXPECT_EQ(plan.state.rules.save_slots, 1);
   EXPECT_EQ(plan.state.rules.tier_slots, GetParam().sleeps == Sleeps::kEarly ? 2 : 1);
   EXPECT_EQ(plan_of(waiting(aside)).state.rules.save_slots, 0);
   ASSERT_EQ(run(waiting(aside), kRanks), 0);
-  ASSERT_EQ(run(aside, kRanks), 0);
-  expect_same(
-      waiting(aside), aside,
-      {"global_step2", "global_step4", "global_step6", "global_step8", "global_step9", "hf"});
-  EXPECT_TRUE(fs::is_empty(folder() / "drive"));
-}
-
-// Steps 3 and 4 have changed all that the checkpoint of step 2 holds before it has its name.
-TEST_P(SlotSaves, AreDurableWhileLaterStepsRun) {
-  TrainOptions aside = sleeping("run", GetParam());
-  aside.save_steps = 5;
-  aside.log_steps = 1;
   testing::internal::CaptureStdout();
   ASSERT_EQ(run(aside, kRanks), 0);
-  const std::string out = testing::internal::GetCapturedStdout();
-  const std::size_t saved = out.find("\nsaved " + aside.output_dir + "/global_step5\n");
-  ASSERT_NE(saved, std::string::npos) << out;
-  EXPECT_LT(out.find("\nstep 7/9 "), saved) << out;
-  EXPECT_EQ(out.find("steps wait while"), std::string::npos) << out;
+  expect_beside_steps(aside, testing::internal::GetCapturedStdout());
+  expect_same(waiting(aside), aside, {"global_step2", "global_step4", "global_step5", "hf"});
+  EXPECT_TRUE(fs::is_empty(folder() / "drive"));
 }
 
 // Of the save's bytes none is of the state where all of it sleeps.
@@ -148,7 +143,18 @@ TEST_P(SlotSaves, TakeTheMemoryThatThePlanSays) {
     RunLog log(aside, context, false);
     RunSaves saves(aside, state, log);
     saves.begin(nullptr, -1);
-    EXPECT_EQ(ledger.current(core::Account::kSaves), plan.memory(0).saves);
+    // The copy leaves out the padding behind the last slice of a unit.
+    const core::Bytes padding =
+        core::bytes_of(core::kBlock, core::DType::kF32) * plan.state.rules.dp_size;
+    const core::Bytes taken = ledger.current(core::Account::kSaves);
+    EXPECT_LE(taken, plan.memory(0).saves);
+    EXPECT_GE(taken + padding * state.layout.trained, plan.memory(0).saves);
+    const bool copies =
+        GetParam().sleeps == Sleeps::kOptimizer && GetParam().element == core::DType::kF32;
+    EXPECT_EQ(copy_for_save(state.layout).count() > 0, copies);
+    if (!copies) {
+      EXPECT_EQ(taken, part_for_save(state.layout));
+    }
     const TierForecast tiers = tier_forecast(plan, 0);
     EXPECT_GT(tiers.save_slot.count(), 0);
     core::Bytes stores;
@@ -168,30 +174,27 @@ class SlotSavesAndFaults : public SlotSavesCase {
 TEST_F(SlotSavesAndFaults, AStepThatIsNotAcceptedChangesNoFile) {
   for (const Cell& cell : {Cell{Sleeps::kEarly, 3}, Cell{Sleeps::kBoth, 3, core::DType::kBF16}}) {
     SCOPED_TRACE(name_of(cell));
-    for (const int step : {3, 5}) {
-      const std::string fault = core::concat("point=bwd.layer,step=", step, ",action=nan");
-      const TrainOptions aside = sleeping(core::concat("run", step, name_of(cell)), cell);
-      for (const TrainOptions& each : {waiting(aside), aside}) {
-        core::arm_faults(fault);
-        ASSERT_EQ(run(each, kRanks), 0);
-      }
-      EXPECT_TRUE(metrics(aside).at(step).skipped);
-      expect_same(waiting(aside), aside,
-                  {"global_step2", "global_step4", "global_step6", "global_step9", "hf"});
+    const TrainOptions aside = sleeping("run" + name_of(cell), cell);
+    for (const TrainOptions& each : {waiting(aside), aside}) {
+      core::arm_faults("point=bwd.layer,step=3,action=nan");
+      ASSERT_EQ(run(each, kRanks), 0);
     }
+    EXPECT_TRUE(metrics(aside).at(3).skipped);
+    expect_same(waiting(aside), aside, {"global_step2", "global_step4", "global_step5", "hf"});
   }
 }
 
 TEST_F(SlotSavesAndFaults, AFullDiskLetsTheRunGoOnAndTheNextSaveHoldsAgain) {
-  const TrainOptions aside = sleeping("run", kEarly);
+  TrainOptions aside = sleeping("run", kEarly);
+  aside.train_steps = 7;
   ASSERT_EQ(run(waiting(aside), kRanks), 0);
-  for (const char* const point : {"ckpt.S0", "ckpt.S2", "ckpt.S3", "ckpt.S4", "ckpt.S6"}) {
+  for (const char* const point : {"ckpt.S0", "ckpt.S3", "ckpt.S6"}) {
     SCOPED_TRACE(point);
     fs::remove_all(aside.output_dir);
     core::arm_faults(core::concat("point=", point, ",rank=0,step=4,action=enospc"));
     ASSERT_EQ(run(aside, kRanks), 0);
     EXPECT_FALSE(fs::exists(fs::path(aside.output_dir) / "global_step4"));
-    expect_same(waiting(aside), aside, {"global_step2", "global_step6", "global_step9", "hf"});
+    expect_same(waiting(aside), aside, {"global_step2", "global_step6", "global_step7", "hf"});
   }
 }
 
@@ -259,6 +262,7 @@ class FilesOfAtMost {
 // A drive that has room for what sleeps, and for no slot more.
 TEST_F(SlotSavesAndFaults, WhereDrivesHaveNoRoomStepsWaitAndANoteSaysSo) {
   TrainOptions aside = sleeping("run", {Sleeps::kOptimizer, 1});
+  aside.shared_memory = false;  // a file, too
   ASSERT_EQ(run(waiting(aside), kRanks), 0);
   aside.log_steps = 1;
   const TierForecast tiers = tier_forecast(plan_of(aside), 0);
@@ -270,8 +274,8 @@ TEST_F(SlotSavesAndFaults, WhereDrivesHaveNoRoomStepsWaitAndANoteSaysSo) {
     out = testing::internal::GetCapturedStdout();
   }
   EXPECT_NE(out.find("drives have no room for a further slot"), std::string::npos) << out;
-  EXPECT_LT(out.find("\nsaved " + aside.output_dir + "/global_step2\n"), out.find("\nstep 3/9 "));
-  expect_same(waiting(aside), aside, {"global_step2", "global_step8", "global_step9", "hf"});
+  EXPECT_LT(out.find("\nsaved " + aside.output_dir + "/global_step2\n"), out.find("\nstep 3/5 "));
+  expect_same(waiting(aside), aside, {"global_step2", "global_step4", "global_step5", "hf"});
 }
 
 }  // namespace
