@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""save_stall.py [--ranks 2] [--hidden 768] [--layers 12] [--saves 4] [--save_steps 12] [--micro 2] [--folder DIR] [PROGRAM]:
-how long steps wait for a checkpoint.
+"""save_stall.py [--ranks 2] [--hidden 768] [--layers 12] [--saves 4] [--save_steps 12] [--micro 2] [--folder DIR]
+[--asleep optimizer|both|early] [--nvme_path DIR] [PROGRAM]: how long steps wait for a checkpoint.
 
 A Llama with random weights trains under ZeRO 3, one thread per rank, and saves every --save_steps steps: once with
 --save_async true, once with false, in turns. Printed per mode: the step (median of steps while no save is under way), what
 all boundaries of one save waited (the sum of save_stall_ms until the next save: best, median, worst), that in percent of a
 step, and the steps while a save is written. Beside them stands the time of copying as many bytes per rank at memory speed:
 all ranks at once, memory that was touched before, the best of five.
+
+With --asleep the optimizer's state, or parameters too, are on the drive of --nvme_path (else of --folder), and a save holds
+slots there instead of copying them; early: units are updated before the norm is known, which takes a further slot.
 """
 import argparse
 import ctypes
@@ -35,6 +38,18 @@ def config_of(options):
             "tie_word_embeddings": False, "initializer_range": 0.02}
 
 
+def deepspeed_of(options, nvme):
+    """The run's JSON."""
+    zero = {"stage": 3}
+    if options.asleep:
+        zero["offload_optimizer"] = {"device": "nvme", "nvme_path": nvme}
+    if options.asleep in ("both", "early"):
+        zero["offload_param"] = {"device": "nvme", "nvme_path": nvme, "max_in_cpu": 0}
+    return {"train_micro_batch_size_per_gpu": options.micro, "gradient_accumulation_steps": 1,
+            "gradient_clipping": 0.0 if options.asleep == "early" else 1.0, "zero_optimization": zero,
+            "optimizer": {"type": "AdamW", "params": {"lr": 3e-4}}}
+
+
 def train(options, folder, mode):
     """Rows of one run, and the bytes of a rank's copy."""
     output = folder / "output"
@@ -46,6 +61,8 @@ def train(options, folder, mode):
              str(folder / "tokens.bin"), "--data_format", "tokens_i32", "--max_seq_len", str(ROW), "--allow_repeat", "true",
              "--train_steps", str(steps), "--save_steps", str(options.save_steps), "--keep_last", "1", "--resume", "never",
              "--save_async", mode, "--output_dir", str(output)]
+    if options.asleep == "early":
+        words += ["--schedule", "layer-major"]
     done = subprocess.run(words, env=variables, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(done.stdout + done.stderr)
@@ -100,13 +117,14 @@ def main():
                          ("turns", 2)):
         parser.add_argument(f"--{name}", type=int, default=number)
     parser.add_argument("--folder", help="of the checkpoints: the disk that is measured")
+    parser.add_argument("--asleep", choices=("optimizer", "both", "early"), help="what is on NVMe")
+    parser.add_argument("--nvme_path", help="where; a folder of its own is made there")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=options.folder) as name:
+    drive = options.nvme_path or options.folder
+    with tempfile.TemporaryDirectory(dir=options.folder) as name, tempfile.TemporaryDirectory(dir=drive) as nvme:
         folder = pathlib.Path(name)
         (folder / "model.json").write_text(json.dumps(config_of(options)))
-        (folder / "ds.json").write_text(json.dumps(
-            {"train_micro_batch_size_per_gpu": options.micro, "gradient_accumulation_steps": 1, "gradient_clipping": 1.0,
-             "zero_optimization": {"stage": 3}, "optimizer": {"type": "AdamW", "params": {"lr": 3e-4}}}))
+        (folder / "ds.json").write_text(json.dumps(deepspeed_of(options, nvme)))
         draw = random.Random(1)
         count = ROW * 64 + 1
         (folder / "tokens.bin").write_bytes(struct.pack(f"<{count}i", *(draw.randrange(VOCABULARY) for _ in range(count))))
@@ -115,8 +133,10 @@ def main():
             for mode in list(found)[::1 if turn % 2 == 0 else -1]:
                 rows, size, _ = train(options, folder, mode)
                 found[mode].append(summary(rows, options))
-        copy = copy_at_memory_speed(size, options.ranks)
-    print(f"{options.ranks} ranks x 1 thread, {size / 1e6:.0f} MB per rank; copied at memory speed in {1e3 * copy:.0f} ms")
+        copied = size // {None: 1, "optimizer": 3, "both": size, "early": size}[options.asleep]
+        copy = copy_at_memory_speed(copied, options.ranks)
+    print(f"{options.ranks} ranks x 1 thread, {size / 1e6:.0f} MB per rank, asleep: {options.asleep}; {copied / 1e6:.0f} MB "
+          f"copied at memory speed in {1e3 * copy:.0f} ms")
     for mode, runs in found.items():
         step = statistics.median(run[0] for run in runs)
         stalls = sorted(stall for run in runs for stall in run[1])

@@ -23,6 +23,8 @@ class TensorSource {
   virtual void read(Elements first, Elements count, float* to);
   // Whether threads may read several parts at once.
   virtual bool reads_by_threads() const { return false; }
+  // Whether the numbers stay what they are as long as this lives, whatever steps change.
+  virtual bool stands_still() const { return false; }
 };
 
 std::shared_ptr<TensorSource> in_memory(float* data);

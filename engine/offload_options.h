@@ -23,6 +23,7 @@ struct OffloadOptions {
   bool writes_behind = true;                    // "pipeline_write"
   double ratio = 1.0;  // share of the optimizer's state that leaves the device
   bool pin_memory = true;
+  bool save_slots = true;     // drives have room for what a save reads while steps go on
   offload::DiskOptions disk;  // "aio"
 };
 

@@ -27,7 +27,7 @@ struct DiskPlace {
 // Throws MachineError (26) where the files cannot be made whole (what is needed, what is free), and
 // UserError (10) for options that do not fit together.
 // Fault points: offload.open, and offload.read and offload.write, whose steps number the store's
-// reads and writes from 1 on (`nan` flips a bit of what was read).
+// reads and writes from 1 on (`nan` flips a bit of what was read); those of what is held are 0.
 std::unique_ptr<SliceStore> open_disk(const DiskPlace& place, const DiskOptions& options,
                                       core::Bytes bytes);
 

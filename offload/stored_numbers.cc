@@ -107,7 +107,57 @@ class StoredNumbers : public core::TensorSource {
   std::map<std::int64_t, Fetched> fetched_;
 };
 
+class HeldNumbers : public core::TensorSource {
+ public:
+  HeldNumbers(std::unique_ptr<HeldBytes> held, Bytes at, PartRoom& room)
+      : held_(std::move(held)), at_(at), room_(room) {}
+
+  float* fetch(Elements first, Elements count) override {
+    const Bytes begin = at_ + core::bytes_of(first, DType::kF32);
+    const Bytes in_page = begin % kPage;
+    const Bytes end = begin + core::bytes_of(count, DType::kF32);
+    const std::span<std::byte> pages = room_.take(core::round_up(end, kPage) - begin + in_page);
+    try {
+      held_->read(begin - in_page, pages).wait();
+    } catch (...) {
+      room_.give_back();
+      throw;
+    }
+    return reinterpret_cast<float*>(pages.data() + in_page.count());
+  }
+  void drop(Elements /*first*/, Elements /*count*/, bool written) override {
+    FM_CHECK(!written, "what is held is not written");
+    room_.give_back();
+  }
+  bool stands_still() const override { return true; }
+
+ private:
+  const std::unique_ptr<HeldBytes> held_;
+  const Bytes at_;
+  PartRoom& room_;
+};
+
 }  // namespace
+
+PartRoom::PartRoom(core::Ledger& ledger, Bytes bytes)
+    : memory_(ledger, core::Account::kSaves, bytes, core::heap_pages()) {
+  std::ranges::fill(memory_.span(), std::byte{1});  // the system gives pages when they are touched
+}
+
+Bytes PartRoom::bytes_for(Bytes largest) {
+  return std::min(core::round_up(largest, kPage), core::bytes_of(kPart, DType::kF32)) + kPage * 2;
+}
+
+std::span<std::byte> PartRoom::take(Bytes bytes) {
+  FM_CHECK(!taken_ && bytes <= memory_.bytes(), "a part of ", bytes.count(), " bytes has no room");
+  taken_ = true;
+  return memory_.span().first(static_cast<std::size_t>(bytes.count()));
+}
+
+std::shared_ptr<core::TensorSource> held_numbers(std::unique_ptr<HeldBytes> held, Bytes at,
+                                                 PartRoom& room) {
+  return std::make_shared<HeldNumbers>(std::move(held), at, room);
+}
 
 std::shared_ptr<core::TensorSource> numbers_in(SliceStore& store, Bytes at, DType element) {
   if (element == DType::kBF16) return std::make_shared<StoredNumbers<core::Bf16>>(store, at);

@@ -31,13 +31,14 @@ int arrays_of(const Layout& layout, Role role) {
 
 int slots_of(const Layout& layout, Role role, int flat_param) {
   const bool changes = role != Role::kGrads && !layout.is_frozen(flat_param);
-  return changes ? layout.tier_slots : 1;
+  const bool saved = role != Role::kParams || !layout.has_master(flat_param);
+  return changes ? layout.tier_slots + (saved ? layout.save_slots : 0) : 1;
 }
 
 SleepPlan::SleepPlan(const Layout& layout, std::initializer_list<Role> roles) {
   for (const Role role : roles) arrays_[role] = arrays_of(layout, role);
   for (int flat_param = 0; flat_param < layout.count(); ++flat_param) {
-    for (int slot = 0; slot < layout.tier_slots; ++slot) {
+    for (int slot = 0; slot < layout.tier_slots + layout.save_slots; ++slot) {
       for (const Role role : roles) add(layout, role, flat_param, slot);
     }
   }

@@ -46,7 +46,8 @@ class SleepPlan {
   core::Bytes total_;
 };
 
-// How many slots an array has: where it sleeps, the old value may have to outlive the new one.
+// How many slots an array has: where it sleeps, the old value may have to outlive the new one, and
+// a save may read one that no step writes meanwhile.
 int slots_of(const Layout& layout, Role role, int flat_param);
 
 }  // namespace fm::zero

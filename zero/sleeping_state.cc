@@ -76,13 +76,29 @@ void SleepingState::wake(int flat_param) {
   place.at = At::kAwake;
 }
 
+bool SleepingState::holds(const Versions& versions, int slot) {
+  return slot == versions.held &&
+         std::ranges::any_of(versions.holders, [](const auto& at) { return !at.expired(); });
+}
+
+// The newest one, where its value need not outlive the new one.
+int SleepingState::slot_to_write(const Versions& versions) const {
+  const bool in_place = layout_.tier_slots == 1 && !holds(versions, versions.newest);
+  if (in_place) return versions.newest;
+  const int slots = layout_.tier_slots + layout_.save_slots;
+  for (int slot = 0; slot < slots; ++slot) {
+    if (slot != versions.newest && !holds(versions, slot)) return slot;
+  }
+  throw core::BugError(core::concat("a new value has no slot (", slots, " slots)"));
+}
+
 void SleepingState::store(int flat_param) {
   if (!sleeps(flat_param)) return;
   RingPlace& place = place_of(flat_param);
   FM_CHECK(place.flat_param == flat_param && place.at == At::kAwake, "flat parameter ", flat_param,
            " is not awake");
   Versions& of_this = versions_[static_cast<std::size_t>(flat_param)];
-  of_this.written = (of_this.newest + 1) % layout_.tier_slots;
+  of_this.written = slot_to_write(of_this);
   place.at = At::kLeaving;
   for (const RingArray& array : arrays_) {
     if (!plan_.has(array.role, flat_param)) continue;
@@ -126,6 +142,21 @@ std::shared_ptr<core::TensorSource> SleepingState::numbers(Role role, int flat_p
   settle();
   const core::DType element = role == Role::kParams ? layout_.element : core::DType::kF32;
   return offload::numbers_in(store_, newest(role, flat_param, moment), element);
+}
+
+std::shared_ptr<core::TensorSource> SleepingState::held(Role role, int flat_param, int moment,
+                                                        offload::PartRoom& room) {
+  FM_CHECK(slots_of(layout_, role, flat_param) > layout_.tier_slots,
+           "what is held has a slot beside those that steps write");
+  Versions& of_this = versions_[static_cast<std::size_t>(flat_param)];
+  std::erase_if(of_this.holders, [](const auto& at) { return at.expired(); });
+  FM_CHECK(of_this.holders.empty() || of_this.held == of_this.newest,
+           "another slot of flat parameter ", flat_param, " is held");
+  const Bytes at = newest(role, flat_param, moment);
+  auto source = offload::held_numbers(store_.hold(at, plan_.size_of(role, flat_param)), at, room);
+  of_this.held = of_this.newest;
+  of_this.holders.push_back(source);
+  return source;
 }
 
 AwakeForAWhile::AwakeForAWhile(SleepingState* state, int flat_param)

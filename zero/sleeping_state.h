@@ -8,6 +8,7 @@
 
 #include "core/tensor_slice.h"
 #include "offload/slice_store.h"
+#include "offload/stored_numbers.h"
 #include "zero/sleep_plan.h"
 
 namespace fm::zero {
@@ -24,7 +25,7 @@ struct RingArray {
 // store() on, until the next one takes its place or settle().
 //
 // Invariant: of a place at most one flat parameter is arriving or awake, and it comes when the one
-//            before has left.
+//            before has left. A slot that somebody holds is not written, so that no step waits.
 // Thread:    the rank's thread.
 // Lifetime:  layout, store and the memory of the ring outlive it.
 class SleepingState {
@@ -41,7 +42,8 @@ class SleepingState {
   void fetch(int flat_param, From from = From::kStore);
   // It is there from here on.
   void wake(int flat_param);
-  // Begins to write what is in its place: where there are two slots, beside the old value.
+  // Begins to write what is in its place: where there are two slots, beside the old value; where
+  // that is held, into another slot.
   void store(int flat_param);
   // Its place is free, and what was in it forgotten.
   void drop(int flat_param);
@@ -56,6 +58,11 @@ class SleepingState {
   core::Bytes newest(Role role, int flat_param, int moment = 0) const;
   // Its numbers in fp32, to be read and written while it sleeps; those of `kept` in the layout.
   std::shared_ptr<core::TensorSource> numbers(Role role, int flat_param, int moment = 0);
+  // The same as they are now, whatever steps change, until the source goes, which is the rank's
+  // thread's work; only a slot of saves makes that possible. Waits for no move. Another thread may
+  // read them, one part at a time in `room`.
+  std::shared_ptr<core::TensorSource> held(Role role, int flat_param, int moment,
+                                           offload::PartRoom& room);
 
  private:
   enum class At : std::uint8_t { kAsleep, kArriving, kAwake, kLeaving };
@@ -67,10 +74,14 @@ class SleepingState {
   struct Versions {
     int newest = 0;
     int written = 0;  // differs from the newest where a new value waits for its acceptance
+    int held = 0;     // by these, of which some may be gone
+    std::vector<std::weak_ptr<core::TensorSource>> holders = {};
   };
 
   RingPlace& place_of(int flat_param);
   static void finish(RingPlace& place);
+  static bool holds(const Versions& versions, int slot);
+  int slot_to_write(const Versions& versions) const;
   std::span<std::byte> memory_of(const RingArray& array, int flat_param) const;
 
   const Layout& layout_;

@@ -33,6 +33,7 @@ struct StateRules {
   int awake = 0;
   bool gradients_in_ring = false;  // gradients take so many places in turn, too
   int tier_slots = 1;
+  int save_slots = 0;  // beside those: while a save reads one, steps write the others
   core::Elements params_in_memory = {};  // the first parameters of a rank, which do not sleep
   // Ranks compute on devices: what sleeps elsewhere is updated by this CPU, in the host's memory.
   bool beside_device = false;

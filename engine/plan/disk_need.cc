@@ -1,5 +1,7 @@
 #include "engine/plan/disk_need.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -65,6 +67,34 @@ std::optional<core::Bytes> free_on_disk(const std::string& folder) {
   const std::filesystem::space_info space = std::filesystem::space(place, error);
   if (error) return std::nullopt;
   return core::Bytes(static_cast<std::int64_t>(space.available));
+}
+
+std::set<dev_t> devices_of(const std::vector<std::string>& folders) {
+  std::set<dev_t> devices;
+  for (const std::string& folder : folders) {
+    std::error_code ignored;
+    std::filesystem::path at = std::filesystem::absolute(folder, ignored);
+    struct stat found {};
+    while (::stat(at.c_str(), &found) != 0 && at.has_relative_path()) at = at.parent_path();
+    devices.insert(found.st_dev);
+  }
+  return devices;
+}
+
+bool leaves_room_for_saves(const TrainOptions& options, const model::OpenedModel& opened,
+                           core::Bytes sleeping) {
+  std::vector<std::string> folders = options.offload.optimizer_paths;
+  folders.insert(folders.end(), options.offload.param_paths.begin(),
+                 options.offload.param_paths.end());
+  const std::set<dev_t> drives = devices_of(folders);
+  const std::set<dev_t> output = devices_of({options.output_dir});
+  const auto shared = [&](dev_t device) { return drives.contains(device); };
+  const std::optional<core::Bytes> free = free_on_disk(options.output_dir);
+  if (!free || std::ranges::none_of(output, shared)) return true;
+  constexpr std::int64_t kWritten = 2;  // the last one, and the next
+  const DiskNeed saves = disk_need(options, opened, 0);
+  return sleeping + saves.checkpoint * std::min(saves.checkpoints, kWritten) + saves.exported <=
+         *free;
 }
 
 }  // namespace fm::engine

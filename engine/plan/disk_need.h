@@ -1,8 +1,12 @@
 // Whether the checkpoints of a run and its export fit on the disk.
 #pragma once
 
+#include <sys/types.h>
+
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "engine/options.h"
 #include "model/opened_model.h"
@@ -31,5 +35,13 @@ std::string warning_of(const DiskNeed& need, const TrainOptions& options,
 
 // Of the file system where the folder is, or will be.
 std::optional<core::Bytes> free_on_disk(const std::string& folder);
+
+// The file systems of folders, or of those above them in which they will be made.
+std::set<dev_t> devices_of(const std::vector<std::string>& folders);
+
+// Whether two checkpoints and the export fit beside what sleeps on the drives of this host, where
+// both are on one file system: a slot that saves read is not worth the saves themselves.
+bool leaves_room_for_saves(const TrainOptions& options, const model::OpenedModel& opened,
+                           core::Bytes sleeping);
 
 }  // namespace fm::engine

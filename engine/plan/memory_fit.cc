@@ -201,6 +201,13 @@ RankLimits with_room_to_spare(RankLimits limits) {
   return limits;
 }
 
+bool has_copy(const RunPlan& plan) {
+  for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
+    if (copy_for_save(plan.layout(rank, 0)).count() > 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 RankLimits limits_of_hosts(const std::vector<machine::MemoryLimit>& one_host, int ranks,
@@ -300,8 +307,10 @@ TrainOptions with_fitting_schedule(const TrainOptions& options, const model::Ope
 TrainOptions with_fitting_saves(const TrainOptions& options, const model::Model& model,
                                 const WorldShape& world, const RankLimits& limits) {
   if (!copies_saves(options)) return options;
+  const RunPlan plan = make_run_plan(options, model, world);
+  // Where all that is saved sleeps on a disk, it takes a few MB.
   const std::optional<MemoryDemand> tight =
-      tightest_demand(make_run_plan(options, model, world), with_room_to_spare(limits));
+      tightest_demand(plan, has_copy(plan) ? with_room_to_spare(limits) : limits);
   TrainOptions out = options;
   out.save_async = !tight || tight->fits();
   return out;

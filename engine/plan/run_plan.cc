@@ -70,6 +70,7 @@ zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& 
   RunTiers sleep = tiers_of_run(options, run.params_sleep);
   if (rules.gradients.rests) sleep.tiers.grads = core::Tier::kNvme;
   if (rules.gradients.updates_early) sleep.slots = 2;
+  const bool on_disk = sleep.tiers.has(core::Tier::kNvme);
   std::vector<const core::ParamTable*> tables, frozen;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
     tables.push_back(&model.table(unit));
@@ -90,6 +91,7 @@ zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& 
                     .awake = sleep.awake,
                     .gradients_in_ring = rules.gradients.places > 0,
                     .tier_slots = sleep.slots,
+                    .save_slots = on_disk && copies_saves(options) ? 1 : 0,
                     .params_in_memory = core::Elements(options.offload.params_in_host),
                     .beside_device = options.device.kind != DeviceKind::kCpu,
                     .host_share = options.offload.ratio,
@@ -139,7 +141,8 @@ MemoryForecast RunPlan::memory(int pipe_rank) const {
   out.tables = core::bytes_of(rope, core::DType::kF32);
   out.host = layout.host_bytes();
   (layout.beside_device ? out.host : out.drives) += drive_memory(offload, layout);
-  if (copies_saves) (saves_apart ? out.host : out.saves) += copy_for_save(layout);
+  const core::Bytes saves = copy_for_save(layout) + part_for_save(layout);
+  if (copies_saves) (saves_apart ? out.host : out.saves) += saves;
   return out;
 }
 

@@ -20,7 +20,7 @@ namespace fm::engine {
 struct MemoryForecast {  // bytes of one rank, owned for the whole run
   core::Bytes params, grads, optimizer, slots, scratch, activations;
   core::Bytes tables;  // of RoPE, which no account of the ledger has
-  core::Bytes saves;   // the copy that a checkpoint is written from; beside a device in `host`
+  core::Bytes saves;   // what a checkpoint is written from; beside a device in `host`
   core::Bytes drives;  // sums of pages and copies of blocks of what sleeps there, in no ledger
   core::Bytes host;    // beside a device, in no total
   core::Bytes total() const {
@@ -34,7 +34,7 @@ struct MemoryForecast {  // bytes of one rank, owned for the whole run
 struct RunPlan : RunShape, UnitNeeds, RunSchedule, RunPrograms {
   zero::LayoutInput state;    // what every rank's layout follows from
   OffloadOptions offload;     // how drives are read and written
-  bool copies_saves = false;  // a checkpoint is written from a copy while the next steps run
+  bool copies_saves = false;  // a checkpoint is written while the next steps run
   bool saves_apart = false;   // the copy is not in the memory that the forecast is about
 
   const pipeline::Placement& units() const { return rules.units; }

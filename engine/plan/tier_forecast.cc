@@ -94,9 +94,12 @@ TierForecast tier_forecast(const RunPlan& plan, int pipe_rank) {
     if (each.in_ring) out.ring += bytes;
   }
   out.nvme = zero::SleepPlan(layout, kSleepers).total();
-  zero::Layout one_slot = layout;
-  one_slot.tier_slots = 1;
-  out.second_slot = out.nvme - zero::SleepPlan(one_slot, kSleepers).total();
+  zero::Layout less = layout;
+  less.save_slots = 0;
+  const Bytes without_saves = zero::SleepPlan(less, kSleepers).total();
+  less.tier_slots = 1;
+  out.save_slot = out.nvme - without_saves;
+  out.second_slot = without_saves - zero::SleepPlan(less, kSleepers).total();
   for (const TimedInstruction& at : timed_program(plan, pipe_rank, 0.0)) {
     out.read += at.read;
     out.written += at.written;

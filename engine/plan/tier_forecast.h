@@ -14,6 +14,7 @@ struct TierForecast {
   core::Bytes host = {};         // in host memory beside a device
   core::Bytes nvme = {};         // the size of its files
   core::Bytes second_slot = {};  // of it: so that an update may be taken back
+  core::Bytes save_slot = {};    // the same: so that a save reads one while steps write
   core::Bytes ring = {};         // memory of those that are awake
   core::Bytes read = {};         // in a step
   core::Bytes written = {};      // the same

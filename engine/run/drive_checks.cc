@@ -1,14 +1,12 @@
 #include "engine/run/drive_checks.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <numeric>
-#include <set>
 
 #include "comm/agree.h"
 #include "core/check.h"
+#include "engine/plan/disk_need.h"
+#include "engine/plan/memory_fit.h"
 #include "engine/plan/tier_forecast.h"
 #include "engine/run/run_text.h"
 #include "offload/disk_store.h"
@@ -24,19 +22,6 @@ struct Store {
   core::Bytes mine;
 };
 
-// The file systems of folders, or of those above them in which they will be made.
-std::set<dev_t> devices_of(const std::vector<std::string>& folders) {
-  std::set<dev_t> devices;
-  for (const std::string& folder : folders) {
-    std::error_code ignored;
-    std::filesystem::path at = std::filesystem::absolute(folder, ignored);
-    struct stat found {};
-    while (::stat(at.c_str(), &found) != 0 && at.has_relative_path()) at = at.parent_path();
-    devices.insert(found.st_dev);
-  }
-  return devices;
-}
-
 // Those that a rank opens. Each is asked for room by itself, but where both lie on the same file
 // systems the second one counts for both.
 std::vector<Store> stores_of(const OffloadOptions& offload, const zero::Layout& layout) {
@@ -48,17 +33,21 @@ std::vector<Store> stores_of(const OffloadOptions& offload, const zero::Layout& 
   return {std::move(optimizer), std::move(params)};
 }
 
-}  // namespace
+// Of the drives of this rank's host.
+struct Looked {
+  std::vector<std::string> notes;
+  std::string problem;  // "": they will do; the same on every rank
+  core::Bytes bytes;    // of all ranks of this host
+};
 
-std::vector<std::string> check_drives(const TrainOptions& options, const RunPlan& plan,
-                                      comm::Communicator& world) {
+// Collective.
+Looked look_at_drives(const TrainOptions& options, const RunPlan& plan, comm::Communicator& world) {
   const OffloadOptions& offload = options.offload;
   const bool files = offload.disk.method != offload::DiskOptions::Method::kMemory;
   if (!plan.state.rules.tiers.has(core::Tier::kNvme) || !files) return {};
   const int pipe_rank = plan.mesh.position_of(world.rank()).pipe_rank;
   const auto host = ranks_of_host(world);
-  std::vector<std::string> notes;
-  std::string problem;
+  Looked out;
   for (const auto& [folders, mine] : stores_of(offload, plan.layout(pipe_rank, 0))) {
     const std::vector<std::int64_t> all = comm::gather_numbers(*host, mine.count());
     const offload::DiskNeed need{
@@ -69,15 +58,37 @@ std::vector<std::string> check_drives(const TrainOptions& options, const RunPlan
     const offload::DiskPlace place{.folders = {folders.begin(), folders.end()},
                                    .world_rank = world.rank()};
     if (folders.empty() || mine.count() == 0) continue;
+    out.bytes = std::max(out.bytes, need.of_host);
     for (const auto& found : offload::disk_problems(place, offload.disk, need)) {
       const bool refused = found.weight == offload::DiskProblem::Weight::kRefused;
-      if (!refused) notes.push_back(found.text);
-      if (refused && problem.empty()) problem = found.text;
+      if (!refused) out.notes.push_back(found.text);
+      if (refused && out.problem.empty()) out.problem = found.text;
     }
   }
-  problem = comm::first_problem(world, problem);
-  FM_MACHINE_CHECK(problem.empty(), core::ExitCode::kStorageFailed, problem);
-  return notes;
+  out.problem = comm::first_problem(world, out.problem);
+  return out;
+}
+
+}  // namespace
+
+RunPlan make_plan_on_drives(const TrainOptions& options, const model::OpenedModel& opened,
+                            comm::Communicator& world,
+                            const std::vector<machine::MemoryLimit>& memory) {
+  RunPlan plan = make_fitting_plan(options, opened, world, memory);
+  if (plan.state.rules.save_slots == 0) return plan;
+  const Looked looked = look_at_drives(options, plan, world);
+  const bool fits = looked.problem.empty() && leaves_room_for_saves(options, opened, looked.bytes);
+  if (comm::first_problem(world, fits ? "" : "no room").empty()) return plan;
+  TrainOptions waiting = options;
+  waiting.offload.save_slots = false;
+  return make_fitting_plan(waiting, opened, world, memory);
+}
+
+std::vector<std::string> check_drives(const TrainOptions& options, const RunPlan& plan,
+                                      comm::Communicator& world) {
+  Looked looked = look_at_drives(options, plan, world);
+  FM_MACHINE_CHECK(looked.problem.empty(), core::ExitCode::kStorageFailed, looked.problem);
+  return std::move(looked.notes);
 }
 
 }  // namespace fm::engine

@@ -10,6 +10,7 @@
 #include "checkpoint/lineage.h"
 #include "comm/agree.h"
 #include "core/check.h"
+#include "engine/plan/save_room.h"
 #include "engine/step/tensors.h"
 
 namespace fm::engine {
@@ -44,7 +45,9 @@ void RunSaves::begin(checkpoint::OutputLock* lock, std::int64_t resumed) {
   saved_ = resumed_ = resumed;
   save_ms_ = state_.save_ms;
   if (state_.plan.copies_saves) {
-    copy_.emplace(state_.ledger, checkpoint_slices(state_, options_.optimizer, Part::kOwned));
+    const core::Bytes part = part_for_save(state_.layout);
+    if (part.count() > 0) part_room_.emplace(state_.ledger, part);
+    copy_.emplace(state_.ledger, slices(Beside::kSteps));
   }
   const bool own = resumed >= 0 && options_.resume != checkpoint::Resume::kPath;
   if (lock == nullptr || !own) return;
@@ -95,8 +98,7 @@ void RunSaves::settle() {
 
 void RunSaves::begin_course(const ProgressState& progress, Must must) {
   aside_ = copy_ && must == Must::kMayFail;
-  std::vector<checkpoint::FileSlice> mine =
-      checkpoint_slices(state_, options_.optimizer, Part::kOwned);
+  std::vector<checkpoint::FileSlice> mine = slices(aside_ ? Beside::kSteps : Beside::kNothing);
   // What sleeps is read once, and looked at then.
   const bool sleeps = state_.plan.state.rules.tiers.has(core::Tier::kNvme);
   if (aside_) {
@@ -119,6 +121,11 @@ void RunSaves::begin_course(const ProgressState& progress, Must must) {
   request.finite_only = aside_ || sleeps;  // aside its thread looks, which takes no time of a step
   course_.emplace(std::move(request), state_.world, aside_ ? Where::kThread : Where::kHere);
   if (!aside_ || course_->over()) finish_course();
+}
+
+std::vector<checkpoint::FileSlice> RunSaves::slices(Beside beside) {
+  offload::PartRoom* const held = beside == Beside::kSteps && part_room_ ? &*part_room_ : nullptr;
+  return checkpoint_slices(state_, options_.optimizer, Part::kOwned, held);
 }
 
 void RunSaves::advance() {

@@ -13,6 +13,7 @@
 #include "engine/shown/run_log.h"
 #include "engine/state/persistence.h"
 #include "engine/state/save_copy.h"
+#include "offload/stored_numbers.h"
 
 namespace fm::engine {
 
@@ -21,8 +22,9 @@ enum class Must : std::uint8_t { kSucceed, kMayFail };
 // A checkpoint is proven when a later step of this start was not skipped: its weights gave a finite
 // loss. What is saved after the last proven one may already be broken.
 //
-// A save that may fail is written from a copy, where the plan has room for one, while the next
-// steps run; go_on() takes it from act to act. At most one is under way.
+// A save that may fail is written while the next steps run, where the plan has room for that: from
+// a copy of what is in memory, and from slots that steps leave alone of what sleeps. go_on() takes
+// it from act to act. At most one is under way.
 //
 // Invariant: nothing is saved or pruned while the last step was skipped; the newest proven
 //            checkpoint, and those from before the first skip, outlive --keep_last.
@@ -69,6 +71,9 @@ class RunSaves {
   std::string way_back() const;
 
  private:
+  enum class Beside : std::uint8_t { kNothing, kSteps };
+
+  std::vector<checkpoint::FileSlice> slices(Beside beside);
   void begin_course(const ProgressState& progress, Must must);
   void advance();
   void finish_course();
@@ -98,6 +103,7 @@ class RunSaves {
   double stall_ms_ = 0.0;
   Must must_ = Must::kMayFail;    // the save that was begun last
   std::optional<SaveCopy> copy_;  // of what is under way
+  std::optional<offload::PartRoom> part_room_;
   std::optional<checkpoint::SaveCourse> course_;
   std::int64_t course_step_ = -1;
   bool aside_ = false;  // it runs beside steps

@@ -11,7 +11,6 @@
 #include "core/check.h"
 #include "core/fault.h"
 #include "core/text.h"
-#include "engine/plan/memory_fit.h"
 #include "engine/plan/run_model.h"
 #include "engine/run/drive_checks.h"
 #include "engine/run/run_box.h"
@@ -69,7 +68,7 @@ class Trainer {
         context_(context),
         trace_(trace),
         opened_(opened),
-        plan_(make_fitting_plan(options, opened, world, context.memory)),
+        plan_(make_plan_on_drives(options, opened, world, context.memory)),
         rows_(open_rows(options, opened.model.vocab, ledger_, *ranks_of_host(world),
                         asked_to_end(context.signals))),
         epochs_{rows_.training->samples_per_epoch(), plan_.batch.train_batch,

@@ -198,9 +198,23 @@ void put_schedule(nlohmann::json& json, const ScheduleAccount& account) {
 TrainOptions with_plan_schedule(const TrainOptions& options, const model::OpenedModel& opened,
                                 const WorldShape& world, const PlanHost& host) {
   const RankLimits limits = limits_of_hosts(host.memory, world.ranks, options.ranks_per_host);
-  TrainOptions out = with_fitting_saves(with_fitting_schedule(options, opened, world, limits),
-                                        opened.model, world, limits);
-  std::string note = waiting_saves_note(options, copies_saves(out));
+  const auto with_saves = [&](const TrainOptions& at) {
+    return with_fitting_saves(with_fitting_schedule(at, opened, world, limits), opened.model, world,
+                              limits);
+  };
+  TrainOptions out = with_saves(options);
+  const auto fits_drives = [&] {
+    const RunPlan plan = make_run_plan(out, opened.model, world);
+    const core::Bytes asleep = tier_plan(plan, options.ranks_per_host, {}, {}).host.nvme;
+    if (plan.state.rules.save_slots == 0 || !host.drives.free) return true;
+    return asleep <= *host.drives.free && leaves_room_for_saves(options, opened, asleep);
+  };
+  if (!fits_drives()) {
+    out = options;
+    out.offload.save_slots = false;
+    out = with_saves(out);
+  }
+  std::string note = waiting_saves_note(options, copies_saves(out), out.offload);
   if (!note.empty()) out.notes.push_back(std::move(note));
   return out;
 }

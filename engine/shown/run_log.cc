@@ -94,7 +94,9 @@ std::vector<std::string> notes_of(const KnownRun& run) {
   std::vector<std::string> notes = notes_of(run.options);
   notes.insert(notes.end(), run.data.notes.begin(), run.data.notes.end());
   std::string waiting =
-      run.plan == nullptr ? "" : waiting_saves_note(run.options, run.plan->copies_saves);
+      run.plan == nullptr
+          ? ""
+          : waiting_saves_note(run.options, run.plan->copies_saves, run.plan->offload);
   if (!waiting.empty()) notes.push_back(std::move(waiting));
   if (run.plan == nullptr) return notes;
   std::string order = default_schedule_note(run.options, run.plan->schedule);

@@ -34,6 +34,7 @@ void add(TierForecast& to, const TierForecast& more) {
   to.host += more.host;
   to.nvme += more.nvme;
   to.second_slot += more.second_slot;
+  to.save_slot += more.save_slot;
   to.ring += more.ring;
   to.read += more.read;
   to.written += more.written;
@@ -132,6 +133,7 @@ std::string tier_text(const TierPlan& tiers, const std::string& where, const Pla
   out += row_of("host", tiers.ranks, &TierForecast::host);
   out += row_of("NVMe", tiers.ranks, &TierForecast::nvme);
   out += row_of("second slot", tiers.ranks, &TierForecast::second_slot);
+  out += row_of("save slot", tiers.ranks, &TierForecast::save_slot);
   out += row_of("awake", tiers.ranks, &TierForecast::ring);
   out += row_of("step reads", tiers.ranks, &TierForecast::read);
   out += row_of("step writes", tiers.ranks, &TierForecast::written);
@@ -159,6 +161,7 @@ std::string tier_json(const TierPlan& tiers, const PlanDrives& drives) {
     json["pipe_ranks"].push_back({{"host_bytes", rank.host.count()},
                                   {"nvme_bytes", rank.nvme.count()},
                                   {"second_slot_bytes", rank.second_slot.count()},
+                                  {"save_slot_bytes", rank.save_slot.count()},
                                   {"awake_bytes", rank.ring.count()},
                                   {"nvme_read_bytes", rank.read.count()},
                                   {"nvme_written_bytes", rank.written.count()},

@@ -20,7 +20,12 @@ struct CopiedRun {
   Elements at = {};
 };
 
-// What lies between slices of one source, such as padding, is copied with them.
+bool is_copied(const core::TensorSlice& slice) {
+  return slice.count().count() > 0 && !slice.source->stands_still();
+}
+
+// What lies between slices of one source, such as padding, is copied with them. What stands still
+// by itself is not.
 class CopiedRuns {
  public:
   explicit CopiedRuns(const std::vector<FileSlice>& slices) {
@@ -38,7 +43,7 @@ class CopiedRuns {
   static constexpr Elements kLine{64 / sizeof(float)};
 
   void add(const core::TensorSlice& slice) {
-    if (slice.count().count() == 0) return;
+    if (!is_copied(slice)) return;
     const Elements end = slice.at + slice.source_stride() * (slice.rows - 1) + slice.columns;
     const auto [at, is_new] = index_.try_emplace(slice.source.get(), runs_.size());
     if (is_new) runs_.push_back({slice.source.get(), slice.at, end});
@@ -86,7 +91,7 @@ void SaveCopy::take(std::vector<FileSlice>& slices, int threads) {
     copies[run.source] = core::in_memory(to);
   }
   for (FileSlice& at : slices) {
-    if (at.slice.count().count() == 0) continue;
+    if (!is_copied(at.slice)) continue;
     at.slice.at -= runs.of(at.slice.source.get()).first;
     at.slice.source = copies.at(at.slice.source.get());
   }

@@ -20,7 +20,7 @@ class SaveCopy {
   SaveCopy& operator=(const SaveCopy&) = delete;
 
   core::Bytes bytes() const { return room_.bytes(); }
-  // Copies the numbers of the slices, which read the copy from here on.
+  // Copies the numbers of the slices, which read the copy from here on; but those that stand still.
   void take(std::vector<checkpoint::FileSlice>& slices, int threads);
 
  private:

@@ -65,23 +65,50 @@ std::vector<core::TensorSlice> named(const zero::FlatParam& at, const Run& run, 
   return core::cut_slices(*at.table, run.first, run.count, numbers, run.at, repeats_of(part));
 }
 
+// Of what sleeps: through `held`, as it is now; null: while nothing changes it.
+std::shared_ptr<core::TensorSource> asleep_in(zero::SleepingState& sleeping,
+                                              const zero::Sleeper& array, offload::PartRoom* held) {
+  return held == nullptr ? sleeping.numbers(array.role, array.flat_param, array.moment)
+                         : sleeping.held(array.role, array.flat_param, array.moment, *held);
+}
+
 // Moment `index` of everything that this rank keeps.
-std::vector<core::TensorSlice> moment_slices(RankState& state, int flat_param, int index,
-                                             Part part) {
+std::vector<core::TensorSlice> moment_slices(RankState& state, int flat_param, int index, Part part,
+                                             offload::PartRoom* held) {
   const zero::FlatParam& at = state.layout.at(flat_param);
   const Run run = run_of(at, at.optimizer, part);
   if (state.layout.sleeps(zero::Role::kMoment)) {
-    return offload::in_parts(
-        named(at, run, part, state.sleeping->numbers(zero::Role::kMoment, flat_param, index)));
+    return offload::in_parts(named(
+        at, run, part, asleep_in(*state.sleeping, {zero::Role::kMoment, flat_param, index}, held)));
   }
   return named(at, run, part, state_in(state, flat_param, state.optimizer.kept(flat_param, index)));
 }
 
-std::vector<core::TensorSlice> weight_slices(RankState& state, int flat_param, Part part) {
+// Trained or not, asleep or not.
+std::shared_ptr<core::TensorSource> weights_in(RankState& state, int flat_param,
+                                               offload::PartRoom* held) {
+  const zero::Layout& layout = state.layout;
+  if (layout.has_master(flat_param)) {
+    if (layout.sleeps(zero::Role::kMaster)) {
+      return asleep_in(*state.sleeping, {zero::Role::kMaster, flat_param}, held);
+    }
+    return state_in(state, flat_param, state.optimizer.master(flat_param));
+  }
+  const int home = layout.home_of(flat_param);
+  if (layout.at(home).sleeps) {
+    return asleep_in(*state.params.asleep(), {zero::Role::kParams, home}, held);
+  }
+  void* const kept = state.params.kept(flat_param);
+  if (layout.at(home).params_on_host) return core::in_memory_of(nullptr, kept, layout.element);
+  return numbers_in(state, kept, layout.element);
+}
+
+std::vector<core::TensorSlice> weight_slices(RankState& state, int flat_param, Part part,
+                                             offload::PartRoom* held = nullptr) {
   const zero::FlatParam& at = state.layout.at(flat_param);
   const bool master = state.layout.has_master(flat_param);
   const Run run = run_of(at, master ? at.optimizer : at.params, part);
-  std::vector<core::TensorSlice> slices = named(at, run, part, weights_of(state, flat_param));
+  std::vector<core::TensorSlice> slices = named(at, run, part, weights_in(state, flat_param, held));
   const bool sleeps = master ? state.layout.sleeps(zero::Role::kMaster) : at.sleeps;
   return sleeps ? offload::in_parts(slices) : slices;
 }
@@ -131,18 +158,7 @@ void append(std::vector<FileSlice>& out, const std::string& file,
 }  // namespace
 
 std::shared_ptr<core::TensorSource> weights_of(RankState& state, int flat_param) {
-  const zero::Layout& layout = state.layout;
-  if (layout.has_master(flat_param)) {
-    if (layout.sleeps(zero::Role::kMaster)) {
-      return state.sleeping->numbers(zero::Role::kMaster, flat_param);
-    }
-    return state_in(state, flat_param, state.optimizer.master(flat_param));
-  }
-  const int home = layout.home_of(flat_param);
-  if (layout.at(home).sleeps) return state.params.asleep()->numbers(zero::Role::kParams, home);
-  void* const kept = state.params.kept(flat_param);
-  if (layout.at(home).params_on_host) return core::in_memory_of(nullptr, kept, layout.element);
-  return numbers_in(state, kept, layout.element);
+  return weights_in(state, flat_param, nullptr);
 }
 
 std::vector<core::TensorSlice> param_slices(RankState& state, Part part) {
@@ -208,17 +224,17 @@ std::vector<FileSpec> checkpoint_files(const model::Model& model,
 }
 
 std::vector<FileSlice> checkpoint_slices(RankState& state, const optim::OptimizerOptions& optimizer,
-                                         Part part) {
+                                         Part part, offload::PartRoom* held) {
   std::vector<FileSlice> out;
   const std::vector<std::string> names = optim::moments_of(optimizer);
   const zero::Layout& layout = state.layout;
   for (int flat_param = 0; flat_param < layout.trained; ++flat_param) {
     const zero::FlatParam& at = layout.at(flat_param);
     if (!takes_part(at, part)) continue;
-    append(out, file_name("weights", file_unit(at)), weight_slices(state, flat_param, part));
+    append(out, file_name("weights", file_unit(at)), weight_slices(state, flat_param, part, held));
     for (int index = 0; index < state.optimizer.moments(); ++index) {
       append(out, file_name(names[static_cast<std::size_t>(index)], file_unit(at)),
-             moment_slices(state, flat_param, index, part));
+             moment_slices(state, flat_param, index, part, held));
     }
   }
   return out;

@@ -37,9 +37,11 @@ std::vector<checkpoint::TensorSpec> trained_specs(const model::Model& model);
 // trained.
 std::vector<checkpoint::FileSpec> checkpoint_files(const model::Model& model,
                                                    const optim::OptimizerOptions& optimizer);
+// `held`: what sleeps stays what it is now and is read there, whatever steps change, as long as the
+// slices live; null: it is read while nothing changes it.
 std::vector<checkpoint::FileSlice> checkpoint_slices(RankState& state,
                                                      const optim::OptimizerOptions& optimizer,
-                                                     Part part);
+                                                     Part part, offload::PartRoom* held = nullptr);
 
 // The name that a stored tensor has in the tables, and the other way round.
 std::string meant_by(const model::TensorNames& names, const std::string& stored);

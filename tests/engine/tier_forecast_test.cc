@@ -95,6 +95,22 @@ TEST_F(TierForecasts, ParametersAreGatheredAndUpdated) {
   EXPECT_EQ(tiers.written, arrays(2, 3));
 }
 
+// A save reads moments and fp32 parameters; what moves in a step stays the same.
+TEST_F(TierForecasts, SavesHaveASlotOfTheirOwn) {
+  for (const int slots : {1, 2}) {
+    RunPlan plan = sleeping(2, Tier::kNvme, slots);
+    const TierForecast without = tier_forecast(plan, 0);
+    plan.state.rules.save_slots = 1;
+    const TierForecast tiers = tier_forecast(plan, 0);
+    EXPECT_EQ(without.save_slot, Bytes(0));
+    EXPECT_EQ(tiers.save_slot, arrays(2, 3));
+    EXPECT_EQ(tiers.second_slot, arrays(2, 3 * (slots - 1)));
+    EXPECT_EQ(tiers.nvme, arrays(2, 3 * (slots + 1)));
+    EXPECT_EQ(tiers.read + tiers.written + tiers.ring,
+              without.read + without.written + without.ring);
+  }
+}
+
 TEST_F(TierForecasts, AnInstructionTakesItsShareOfTheTime) {
   RunPlan plan = make_run_plan(options_, opened_.model, {2});
   double seconds = 0.0;

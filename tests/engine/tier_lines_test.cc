@@ -13,6 +13,7 @@ using core::Bytes;
 TierForecast rank() {
   return {.nvme = Bytes(24'000'000'000),
           .second_slot = Bytes(6'000'000'000),
+          .save_slot = Bytes(8'000'000'000),
           .ring = Bytes(1'000'000'000),
           .read = Bytes(30'000'000'000),
           .written = Bytes(9'000'000'000)};
@@ -44,6 +45,7 @@ TEST(TierLines, SayBytesTimeAndWear) {
             "tiers optimizer on NVMe (/nvme); per rank, one column per pipe rank\n"
             "  NVMe               24.0 GB\n"
             "  second slot         6.0 GB\n"
+            "  save slot           8.0 GB\n"
             "  awake               1.0 GB\n"
             "  step reads         30.0 GB\n"
             "  step writes         9.0 GB\n"
@@ -79,6 +81,7 @@ TEST(TierLines, AreJsonToo) {
       nlohmann::json::parse(tier_json(two_ranks(), {.rate = kRate, .endurance = 600e12}));
   EXPECT_EQ(json["nvme_bytes"], 48'000'000'000);
   EXPECT_EQ(json["pipe_ranks"][0]["second_slot_bytes"], 6'000'000'000);
+  EXPECT_EQ(json["pipe_ranks"][0]["save_slot_bytes"], 8'000'000'000);
   EXPECT_EQ(json["seconds_per_step"], 30.0);
   EXPECT_NEAR(json["written_bytes_per_day"], 51.84e12, 1.0);
   EXPECT_NEAR(json["days_to_endurance"], 600.0 / 51.84, 1e-9);

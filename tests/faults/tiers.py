@@ -16,6 +16,7 @@ ROWS = {
     "optimizer ZeRO 3": (tiny.HAND, False),
     "both ZeRO 3": (tiny.MPIRUN, True),
     "both ZeRO 3 alone": (dataclasses.replace(tiny.ALONE, zero=3, accumulation=2), True),
+    "both ZeRO 3 early": (dataclasses.replace(tiny.MPIRUN, name="early", clipping=0.0), True),
     "optimizer pipe 2 bf16": (tiny.PIPE, False),
 }
 
@@ -54,6 +55,7 @@ def disturbed(case, layout, params, references, number):
     job = case.finish(tiny.launch(sleeping, case.settings.scratch, output))
     kills.check_finished(case, job, run, output, newest, references)
     check_empty(case, nvme, True)
+    case.expect("steps wait while" not in job.out(), "saves must hold slots beside the steps")
     case.expect(nvme.is_dir(), "state must have slept in nvme_path")
 
 

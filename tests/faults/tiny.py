@@ -36,6 +36,7 @@ class Layout:
     pipe: int = 1
     bf16: bool = False
     accumulation: int = 1
+    clipping: float = 1.0
     shm: bool = True
 
 
@@ -98,7 +99,7 @@ def deepspeed(run):
     value = {
         "train_micro_batch_size_per_gpu": 2,
         "gradient_accumulation_steps": run.layout.accumulation,
-        "gradient_clipping": 1.0,
+        "gradient_clipping": run.layout.clipping,
         "zero_optimization": {"stage": run.layout.zero, **more_of_zero(run)},
         "optimizer": {"type": "AdamW", "params": params},
     }

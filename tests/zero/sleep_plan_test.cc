@@ -83,6 +83,25 @@ TEST(SleepPlan, NarrowParametersAreRoundedUpToPagesAndGradientsHaveOneSlot) {
   EXPECT_EQ(grads.total(), Bytes((8 + 12 + 4) * kKiB));
 }
 
+// Parameters that follow from masters are in no checkpoint.
+TEST(SleepPlan, ASlotOfSavesIsThereForWhatASaveReads) {
+  BuildShape shape = tiny(1);
+  shape.zero_stage = 3;
+  const core::Tiers tiers = {.moments = Tier::kNvme, .masters = Tier::kNvme, .params = Tier::kNvme};
+  for (const int slots : {1, 2}) {
+    Made narrow(shape, tiers, core::DType::kBF16, slots);
+    narrow.layout.save_slots = 1;
+    const SleepPlan state(narrow.layout, {Role::kMoment, Role::kMaster});
+    EXPECT_EQ(state.total(), Bytes((slots + 1) * 3 * (8 + 12 + 4) * kKiB));
+    const SleepPlan rounded(narrow.layout, {Role::kParams});
+    EXPECT_EQ(rounded.total(), Bytes(slots * (4 + 8 + 4) * kKiB));
+    Made whole(shape, tiers, core::DType::kF32, slots);
+    whole.layout.save_slots = 1;
+    const SleepPlan params(whole.layout, {Role::kParams});
+    EXPECT_EQ(params.total(), Bytes((slots + 1) * (8 + 12 + 4) * kKiB));
+  }
+}
+
 TEST(SleepPlan, WhatStaysInMemoryHasNoPlace) {
   const Made made(tiny(1), {}, core::DType::kBF16);
   const SleepPlan plan(made.layout, {Role::kMoment, Role::kMaster, Role::kGrads, Role::kParams});

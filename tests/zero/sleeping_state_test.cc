@@ -18,7 +18,7 @@ using core::Tier;
 // Five flat parameters of one block each, on one rank; a ring of two.
 class SleepingStateTest : public testing::Test {
  protected:
-  explicit SleepingStateTest(int slots = 1) {
+  explicit SleepingStateTest(int slots = 1, int save_slots = 0) {
     for (int unit = 0; unit < 5; ++unit) {
       tables_.emplace_back(std::vector<core::ParamEntry>{{.name = "w", .shape = {1000}}},
                            core::NoDecay{});
@@ -30,6 +30,7 @@ class SleepingStateTest : public testing::Test {
     input.rules.tiers = {.moments = Tier::kNvme};
     input.rules.awake = 2;
     input.rules.tier_slots = slots;
+    input.rules.save_slots = save_slots;
     for (const core::ParamTable& table : tables_) input.tables.push_back(&table);
     layout_ = make_layout(input, 0, 0);
     for (int place = 0; place < 2; ++place) {
@@ -52,12 +53,13 @@ class SleepingStateTest : public testing::Test {
     first_of(flat_param) = value;
     state_->store(flat_param);
   }
-  float read(int flat_param) {
-    const auto numbers = state_->numbers(Role::kMoment, flat_param);
-    const float out = *numbers->fetch(Elements(0), Elements(1));
-    numbers->drop(Elements(0), Elements(1), false);
+  static float first_in(core::TensorSource& numbers) {
+    const float out = *numbers.fetch(Elements(0), Elements(1));
+    numbers.drop(Elements(0), Elements(1), false);
     return out;
   }
+  float read(int flat_param) { return first_in(*state_->numbers(Role::kMoment, flat_param)); }
+  core::Bytes place_of(int flat_param) const { return state_->newest(Role::kMoment, flat_param); }
 
   std::vector<core::ParamTable> tables_;
   Layout layout_;
@@ -148,6 +150,78 @@ TEST_F(TwoSlots, AValueCountsWhenItIsAccepted) {
   state_->accept();
   EXPECT_EQ(read(1), 103.0F);
   EXPECT_EQ(read(2), 201.0F);
+}
+
+// One slot for the update, or two, and one more for saves.
+class SaveSlots : public SleepingStateTest, public testing::WithParamInterface<int> {
+ protected:
+  SaveSlots() : SleepingStateTest(GetParam(), 1) {}
+  bool takes_back() const { return GetParam() == 2; }
+  void step(int flat_param, float value) {
+    write(flat_param, value);
+    state_->accept();
+  }
+  offload::PartRoom room_{ledger_, offload::PartRoom::bytes_for(core::Bytes(4096))};
+};
+INSTANTIATE_TEST_SUITE_P(All, SaveSlots, testing::Values(1, 2),
+                         [](const auto& at) { return at.param == 1 ? "InPlace" : "Beside"; });
+
+TEST_P(SaveSlots, NoStepWritesWhatIsHeld) {
+  step(1, 101.0F);
+  step(2, 201.0F);
+  for (int round = 0; round < 3; ++round) {
+    const float before = read(1);
+    const core::Bytes held_at = place_of(1);
+    auto held = state_->held(Role::kMoment, 1, 0, room_);
+    core::Bytes last = held_at;
+    for (int at = 2; at < 6; ++at) {
+      const float value = 101.0F + static_cast<float>(10 * round + at);
+      step(1, value);
+      EXPECT_NE(place_of(1), held_at);
+      EXPECT_EQ(place_of(1) != last, takes_back() || at == 2) << at;
+      last = place_of(1);
+      EXPECT_EQ(read(1), value);
+      EXPECT_EQ(first_in(*held), before);
+    }
+    held.reset();
+    step(1, 1000.0F + static_cast<float>(round));
+    EXPECT_EQ(place_of(1) != last, takes_back());
+  }
+  EXPECT_EQ(read(2), 201.0F);
+}
+
+// What waits for its acceptance is not what a save reads.
+TEST_P(SaveSlots, AStepThatIsNotAcceptedLeavesWhatIsHeldTheNewest) {
+  step(3, 301.0F);
+  const auto held = state_->held(Role::kMoment, 3, 0, room_);
+  write(3, 302.0F);
+  state_->refuse();
+  EXPECT_EQ(read(3), 301.0F);
+  EXPECT_EQ(first_in(*held), 301.0F);
+  step(3, 303.0F);
+  EXPECT_EQ(read(3), 303.0F);
+  EXPECT_EQ(first_in(*held), 301.0F);
+}
+
+TEST_P(SaveSlots, AValueThatIsStillLeavingIsHeldAsItWillBe) {
+  step(4, 401.0F);  // nobody has waited for it
+  const auto held = state_->held(Role::kMoment, 4, 0, room_);
+  step(4, 402.0F);
+  EXPECT_EQ(first_in(*held), 401.0F);
+  EXPECT_TRUE(held->stands_still());
+}
+
+TEST_P(SaveSlots, OneSlotIsHeldAtATime) {
+  step(1, 101.0F);
+  const auto first = state_->held(Role::kMoment, 1, 0, room_);
+  const auto same = state_->held(Role::kMoment, 1, 0, room_);
+  step(1, 102.0F);
+  EXPECT_THROW(state_->held(Role::kMoment, 1, 0, room_), core::BugError);
+}
+
+TEST_F(TwoSlots, AreNotHeldWhereSavesHaveNone) {
+  offload::PartRoom room(ledger_, core::Bytes(3 * 4096));
+  EXPECT_THROW(state_->held(Role::kMoment, 1, 0, room), core::BugError);
 }
 
 }  // namespace
