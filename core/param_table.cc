@@ -65,7 +65,7 @@ ParamTable::ParamTable(std::vector<ParamEntry> entries, const NoDecay& no_decay,
              " parts");
     entry.offset = elements_;
     elements_ = round_up(elements_ + entry.numel, kEntryAlignment);
-    parameters_ += Elements(numel);
+    parameters_ += share.count == 1 ? entry.numel : Elements(numel);  // other ranks have the rest
     if (decays(entry.kind, no_decay)) decayed_ = elements_;
   }
 }

@@ -19,9 +19,11 @@ struct OffloadOptions {
   int optimizer_buffers = 4;  // flat parameters whose state is awake at once ("buffer_count")
   int param_buffers = 5;
   std::int64_t params_in_host = 1'000'000'000;  // elements that stay in memory ("max_in_cpu")
-  bool reads_ahead = true;                      // "pipeline_read": off is a debugging aid
-  bool writes_behind = true;                    // "pipeline_write"
-  double ratio = 1.0;  // share of the optimizer's state that leaves the device
+  // Of tiles of the embedding's and the head's matrix where parameters sleep; 0: as the model is.
+  std::int64_t tile_rows = 0;
+  bool reads_ahead = true;    // "pipeline_read": off is a debugging aid
+  bool writes_behind = true;  // "pipeline_write"
+  double ratio = 1.0;         // share of the optimizer's state that leaves the device
   bool pin_memory = true;
   bool save_slots = true;     // drives have room for what a save reads while steps go on
   offload::DiskOptions disk;  // "aio"

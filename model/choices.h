@@ -39,6 +39,8 @@ struct ModelChoices {
   core::Share share = {};  // the tensor-parallel rank that the units are for
   // Megatron's sequence parallelism: between products each of these ranks has some of the tokens.
   bool split_tokens = false;
+  // Rows of a tile of the embedding's and the head's matrix (model/tile.h); 0: both are whole.
+  std::int64_t tile_rows = 0;
 };
 
 }  // namespace fm::model

@@ -47,6 +47,8 @@ struct ModelFacts {
   TensorNames names = {};
   // Keys of config.json, with their values, that are not read (model/families/known_keys.h).
   std::vector<std::string> unknown_keys = {};
+  // Why the embedding's and the head's matrix cannot be in tiles (model/tile.h); "": they can.
+  std::string whole_because = {};
   std::vector<std::string> lora_targets = {};  // none without adapters
   bool transposed = false;                     // matrices are [in, out] in files
 };

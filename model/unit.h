@@ -6,88 +6,18 @@
 // their gradients. Gradients of parameters and logits are fp32.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
-#include "comm/communicator.h"
 #include "core/check.h"
 #include "core/param_table.h"
-#include "core/types.h"
-#include "core/work.h"
-#include "kernels/attention/attention_cached.h"
-#include "model/unit_input.h"
+#include "model/tile.h"
+#include "model/unit_call.h"
 
 namespace fm::model {
-
-enum class Write : std::uint8_t { kAssign, kAdd };
-
-// Bases of the flat buffers that hold a unit's parameters (or their gradients).
-// `tied`: the matrix of another unit's table (for the head of a tied model), else null.
-// `frozen`: the parameters that are not trained, or null.
-struct Weights {
-  const void* own = nullptr;
-  const void* frozen = nullptr;
-  const void* tied = nullptr;
-};
-// Null where all parameters of the buffer are frozen.
-struct Gradients {
-  float* own = nullptr;
-  float* tied = nullptr;
-  bool input = true;  // of the head: whether the gradient of its input is needed
-};
-
-// Memory of one (micro-batch, unit), owned by the caller.
-struct Saved {
-  void* input_BTD = nullptr;  // the unit's input; null for the embedding
-  void* kept = nullptr;       // activations that forward saves for backward
-  void* parked = nullptr;     // gradients that backward_input saves for backward_weight
-};
-
-using kernels::CachedSequence;
-
-// The ranks that compute a unit together with this one; null: there are none.
-struct Peers {
-  comm::Communicator* tensor = nullptr;  // tensor-parallel: each has a part of every split matrix
-  // Sequence-parallel: each has a part of every row of tokens (core/sequence_part.h). The ranks
-  // that exchange heads, and the ring of such groups.
-  comm::Communicator* ulysses = nullptr;
-  comm::Communicator* ring = nullptr;
-};
-
-// What decides which of them a rank asks for its rows: where documents begin, in the host's memory
-// (UnitInput::starts_BT).
-struct RowPeers {
-  Peers ranks = {};
-  const std::int32_t* starts_BT = nullptr;
-};
-
-// The arguments of every call of a unit. The head saves nothing.
-struct UnitCall {
-  Weights weights;
-  UnitInput input;
-  Saved saved;
-  core::Work& work;
-  Peers peers = {};
-};
-
-// The memory that the caller must provide, and the bytes that a call sends.
-struct UnitSizes {
-  core::Bytes input = {};
-  core::Bytes kept = {};
-  core::Bytes parked = {};
-  core::Bytes scratch = {};  // Work::arena, for any one call with Work::threads
-  // Bytes sent to sequence-parallel ranks by a call of forward and of backward_input.
-  core::Bytes sent_forward = {};
-  core::Bytes sent_backward = {};
-  // Bytes sent to tensor-parallel ranks by a call of forward and of both halves of backward; for
-  // the head, by evaluate, and by loss in addition. `output`: by forward, for the output alone.
-  struct ToTensorPeers {
-    core::Bytes forward, output, input, weight;
-  };
-  ToTensorPeers to_tensor_peers = {};
-};
 
 class Unit {
  public:
@@ -111,6 +41,11 @@ class Unit {
   virtual void backward_weight(const UnitCall& call, const Gradients& gradients,
                                Write write) const = 0;
 
+  // The rows of a tile of the embedding's matrix, in the places of their tokens; forward then
+  // finishes all places. And the gradient of those rows, from what backward_input has parked.
+  virtual void forward_tile(const TileCall& /*call*/, void* /*output_BTD*/) const { no_tiles(); }
+  virtual void backward_tile(const TileCall& /*call*/) const { no_tiles(); }
+
   // Decoding, which a family need not support. The elements of a position in the cache:
   virtual std::int64_t cache_width() const { return 0; }
   // For a call of `decode` with `tokens` tokens in all, in sequences of at most `positions`.
@@ -123,6 +58,9 @@ class Unit {
                       void* /*output_ND*/) const {
     FM_CHECK(false, "this family does not decode");
   }
+
+ protected:
+  static void no_tiles() { FM_CHECK(false, "this family has no tiles"); }
 };
 
 // The head: final norm, language-model matrix and cross-entropy, forward and whole backward in
@@ -146,6 +84,15 @@ class LossUnit {
                     const Gradients& gradients, Write write, double* sum) const = 0;
   // Adds the token losses only.
   virtual void evaluate(const UnitCall& call, const void* hidden_BTD, double* sum) const = 0;
+  // Where the matrix is in tiles: begin_tiles, all tiles in ascending order in each pass of
+  // TilePass, then loss or evaluate, which only finish. What is between them is in saved.kept.
+  virtual core::Bytes between_tiles(core::BatchShape /*shape*/) const { return {}; }
+  virtual void begin_tiles(const UnitCall& /*call*/, const void* /*hidden_BTD*/) const {
+    FM_CHECK(false, "this head has no tiles");
+  }
+  virtual void pass_tile(const TileCall& /*call*/, TilePass /*pass*/, double /*scale*/) const {
+    FM_CHECK(false, "this head has no tiles");
+  }
   // Logits of rows, for sampling: hidden_ND [N, D] -> logits_NV [N, V].
   virtual void logits(const Weights& weights, std::int64_t rows, const void* hidden_ND,
                       float* logits_NV, core::Work& work) const = 0;
@@ -167,12 +114,24 @@ struct Model {
 
   // The model whose sizes decide where all tensor-parallel ranks must act alike.
   const Model& deciding() const { return first_part ? *first_part : *this; }
+  // Their numbers follow that of the head: those of the embedding, then those of the head.
+  std::vector<Tile> tiles;
+  std::int64_t tile_rows = 0;  // 0: there are none
+
   int unit_count() const { return static_cast<int>(units.size()) + 1; }
   int head_unit() const { return static_cast<int>(units.size()); }
+  int table_count() const { return unit_count() + static_cast<int>(tiles.size()); }
+  bool is_tile(int unit) const { return unit >= unit_count(); }
+  const Tile& tile(int unit) const { return tiles[static_cast<std::size_t>(unit - unit_count())]; }
+  int tiles_at(Tile::End end) const {
+    return static_cast<int>(std::ranges::count(tiles, end, &Tile::end));
+  }
   const core::ParamTable& table(int unit) const {
+    if (is_tile(unit)) return tile(unit).table;
     return unit == head_unit() ? head->params() : units[static_cast<std::size_t>(unit)]->params();
   }
   const core::ParamTable* frozen_table(int unit) const {
+    if (is_tile(unit)) return nullptr;
     return unit == head_unit() ? head->frozen_params()
                                : units[static_cast<std::size_t>(unit)]->frozen_params();
   }
@@ -183,11 +142,13 @@ struct Model {
     return false;
   }
   int first_trained() const {  // needs no gradient of its input
+    if (tiles_at(Tile::End::kEmbedding) > 0) return 0;
     int unit = 0;
     while (unit < head_unit() && !trains(unit)) ++unit;
     return unit;
   }
   bool trains(int unit) const {  // backward writes a gradient of the unit
+    if (is_tile(unit)) return true;
     const bool tied_matrix = unit == head_unit() && head->tied_params() != nullptr;
     return tied_matrix || !table(unit).entries().empty();
   }

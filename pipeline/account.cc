@@ -12,14 +12,41 @@ class ActivationWalk {
   ActivationWalk(const Placement& units, bool recompute) : units_(units), recompute_(recompute) {}
 
   void see(const Instruction& instruction) {
-    for (const BufferMove& move : row_of(instruction.op).moves) {
+    for (const BufferMove& move : moves_of(instruction)) {
       if (happens(move.when, instruction)) count(move);
     }
     ++seen_[static_cast<std::size_t>(instruction.op)];
   }
-  ActivationPeaks peaks() const { return {peaks_[0], peaks_[1], peaks_[2]}; }
+  ActivationPeaks peaks() const { return {peaks_[0], peaks_[1], peaks_[2], peaks_[3]}; }
 
  private:
+  // The first tile of the embedding takes the hidden state that all of them fill. The gradient of
+  // what they filled stays where it is until all of theirs are written.
+  std::span<const BufferMove> moves_of(const Instruction& at) const {
+    using When = BufferMove::When;
+    static constexpr BufferMove kFills[] = {{Pool::kHidden, +1, When::kAlways}};
+    static constexpr BufferMove kWritten[] = {{Pool::kHidden, -1, When::kAlways}};
+    static constexpr BufferMove kBegins[] = {{Pool::kBetween, +1, When::kAlways}};
+    static constexpr BufferMove kEnds[] = {{Pool::kHidden, -1, When::kGivesNothing},
+                                           {Pool::kBetween, -1, When::kAlways}};
+    const int unit = units_.unit_of(at);
+    const UnitRange of_embedding = units_.embedding_tiles();
+    if (units_.is_tile(unit)) {
+      const bool fills = at.op == Op::kForward && unit == of_embedding.first;
+      return fills && of_embedding.count() > 0 ? std::span<const BufferMove>(kFills)
+                                               : std::span<const BufferMove>();
+    }
+    if (unit == 0 && of_embedding.count() > 0 && row_of(at.op).forwards > 0.0) {
+      return at.op == Op::kBackwardWeight ? std::span<const BufferMove>(kWritten)
+                                          : std::span<const BufferMove>();
+    }
+    if (unit == units_.head() && units_.head_tiles().count() > 0) {
+      if (at.op == Op::kForward) return kBegins;
+      if (at.op == Op::kLoss) return kEnds;
+    }
+    return row_of(at.op).moves;
+  }
+
   bool happens(BufferMove::When when, const Instruction& instruction) const {
     using When = BufferMove::When;
     const bool block = units_.is_block(instruction.unit);
@@ -51,7 +78,7 @@ class ActivationWalk {
   const Placement& units_;
   bool recompute_;
   std::array<int, kOpCount> seen_{};
-  std::array<int, 3> live_{}, peaks_{};  // by pool
+  std::array<int, 4> live_{}, peaks_{};  // by pool
 };
 
 }  // namespace
@@ -81,6 +108,7 @@ PoolSizes pool_sizes(const Program& program, const Placement& units,
     const UnitFootprint& footprint = footprints[static_cast<std::size_t>(unit)];
     sizes.kept = std::max(sizes.kept, footprint.kept);
     sizes.parked = std::max(sizes.parked, footprint.parked);
+    sizes.between = std::max(sizes.between, footprint.between);
     sizes.arena = std::max(sizes.arena, footprint.scratch);
   }
   return sizes;

@@ -41,7 +41,8 @@ bool may_take_from_slots(const Program& program, const Placement& units) {
   std::map<int, int> left = reductions_of(program);
   for (std::size_t at = 1; at < program.size(); ++at) {
     const int unit = program[at].unit;
-    if (program[at].op != Op::kReduce || --left[unit] > 0 || unit == 0) continue;
+    if (program[at].op != Op::kReduce || --left[unit] > 0) continue;
+    if (units.is_embedding(unit)) continue;
     if (program[at - 1] != Instruction{Op::kRelease, -1, unit}) return false;
   }
   return units.has_backward(units.head());

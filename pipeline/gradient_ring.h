@@ -15,7 +15,7 @@ struct GradientRing {
   // A unit is updated behind its last reduction, before the norm of the step is known: what it
   // changes has two slots, and the step takes the old ones again where it is not accepted.
   bool updates_early = false;
-  // What an early update changes of blocks and the head is in the slot where their weights are
+  // What an early update changes of all but the embedding is in the slot where their weights are
   // whole, which is released behind it: nothing is read for it again.
   bool takes_from_slots = false;
 
@@ -38,7 +38,7 @@ inline bool updates_early(const GradientRing& ring, const Placement& units, int 
   return ring.updates_early && !waits_for_other_end(units, unit);
 }
 inline bool takes_from_slot(const GradientRing& ring, const Placement& units, int unit) {
-  return ring.takes_from_slots && unit > 0 && updates_early(ring, units, unit);
+  return ring.takes_from_slots && !units.is_embedding(unit) && updates_early(ring, units, unit);
 }
 
 // Adds Rest, or moves Update, behind the last Reduce of the units that rest or are updated early;

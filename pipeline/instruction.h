@@ -33,7 +33,7 @@ enum class Op : std::uint8_t {
   kRecvGrad,        // rg0.3 the same, from the pipe rank of unit 4
   kGather,          // g.3 gathers all of unit 3 into a slot
   kRelease,         // r.3 frees the slot
-  kForward,         // F0.3
+  kForward,         // F0.3; tiles: pipeline/insert_tiles.h
   kLoss,            // X0  the head's forward and whole backward, in chunks
   kBackward,        // B0.3 = I0.3 W0.3
   kBackwardInput,   // I0.3
@@ -69,7 +69,8 @@ inline constexpr int kMostLeaving = 2;
 
 // Buffers of one micro-batch at one unit: a hidden state or its gradient; the activations that a
 // block saves for backward; the gradients that backward-input saves for backward-weight.
-enum class Pool : std::uint8_t { kHidden, kKept, kParked };
+// What the passes over the tiles of a head know of the rows of logits is in kBetween.
+enum class Pool : std::uint8_t { kHidden, kKept, kParked, kBetween };
 
 // A buffer taken from a pool (+1) or given back (-1).
 struct BufferMove {

@@ -28,7 +28,8 @@ int PipeShape::owner_of_chunk(int chunk) const {
 Placement::Placement(std::vector<Chunk> chunks, int pipe_ranks)
     : chunks_(std::move(chunks)), units_of_(static_cast<std::size_t>(pipe_ranks)) {
   for (const Chunk& chunk : chunks_) {
-    FM_CHECK(chunk.units.first == unit_count() && chunk.units.count() > 0, "a gap between chunks");
+    FM_CHECK(chunk.units.first == count_with_tiles() && chunk.units.count() > 0,
+             "a gap between chunks");
     std::vector<int>& units = units_of_[static_cast<std::size_t>(chunk.pipe_rank)];
     for (int unit = chunk.units.first; unit < chunk.units.last; ++unit) {
       owner_.push_back(chunk.pipe_rank);
@@ -38,6 +39,21 @@ Placement::Placement(std::vector<Chunk> chunks, int pipe_ranks)
     }
   }
   for (const std::vector<int>& units : units_of_) FM_CHECK(!units.empty(), "a rank without units");
+  unit_count_ = count_with_tiles();
+}
+
+void Placement::add_tiles(int of_embedding, int of_head) {
+  FM_CHECK(count_with_tiles() == unit_count(), "tiles are there already");
+  embedding_tiles_ = of_embedding;
+  for (int tile = 0; tile < of_embedding + of_head; ++tile) {
+    const int end = tile < of_embedding ? 0 : head();
+    std::vector<int>& units = units_of_[static_cast<std::size_t>(owner_of(end))];
+    const int unit = count_with_tiles();
+    owner_.push_back(owner_of(end));
+    index_.push_back(static_cast<int>(units.size()));
+    chunk_of_.push_back(chunk_of(end));
+    units.push_back(unit);
+  }
 }
 
 Placement Placement::evaluating() const {
@@ -70,6 +86,8 @@ UnitRange Placement::body(int pipe_rank, int local) const {
 std::optional<Handover> Placement::taken_by(const Instruction& instruction) const {
   const OpRow& row = row_of(instruction.op);
   const int unit = unit_of(instruction);
+  const bool began = instruction.op == Op::kLoss && head_tiles().count() > 0;  // in F0.h
+  if (is_tile(unit) || began) return std::nullopt;
   if (row.makes_output && unit > 0) return Handover{false, instruction.micro, unit};
   if (row.makes_input_gradient && unit < head()) return Handover{true, instruction.micro, unit};
   return std::nullopt;

@@ -82,7 +82,9 @@ struct Chunk {
   int pipe_rank = 0;
 };
 
-// Unit 0 is the embedding, the last unit is the head, between them are blocks.
+// Unit 0 is the embedding, the last unit is the head, between them are blocks. Behind the head are
+// the tiles of the embedding's and the head's matrix (add_tiles), which are gathered, reduced and
+// updated as units are, on the pipe rank of their end.
 //
 // Invariant: chunks are in the order of units, without gaps; every pipe rank has at least one
 // chunk.
@@ -90,6 +92,9 @@ class Placement {
  public:
   Placement() = default;
   Placement(std::vector<Chunk> chunks, int pipe_ranks);
+
+  // At most once.
+  void add_tiles(int of_embedding, int of_head);
 
   bool tied = false;  // the head uses the embedding's matrix
   // Both ends of the tied matrix are on one rank and write one gradient; the embedding's Reduce
@@ -102,12 +107,21 @@ class Placement {
   int first_backward = 0;
 
   int pipe_ranks() const { return static_cast<int>(units_of_.size()); }
-  int unit_count() const { return static_cast<int>(owner_.size()); }
+  int unit_count() const { return unit_count_; }
+  int count_with_tiles() const { return static_cast<int>(owner_.size()); }
+  UnitRange embedding_tiles() const { return {unit_count_, unit_count_ + embedding_tiles_}; }
+  UnitRange head_tiles() const { return {embedding_tiles().last, count_with_tiles()}; }
+  bool is_tile(int unit) const { return unit >= unit_count_; }
+  bool is_embedding(int unit) const { return unit == 0 || embedding_tiles().contains(unit); }
+  // The unit whose matrix a tile has rows of.
+  int end_of(int tile) const { return is_embedding(tile) ? 0 : head(); }
   int head() const { return unit_count() - 1; }
   bool is_block(int unit) const { return unit > 0 && unit < head(); }
-  bool has_backward(int unit) const { return unit >= first_backward; }
+  bool has_backward(int unit) const {
+    return (is_tile(unit) ? end_of(unit) : unit) >= first_backward;
+  }
   // Whether the previous unit takes the gradient of this unit's input.
-  bool gives_gradient(int unit) const { return unit > first_backward; }
+  bool gives_gradient(int unit) const { return !is_tile(unit) && unit > first_backward; }
   bool evaluates() const { return first_backward == unit_count(); }
   Placement evaluating() const;
 
@@ -119,7 +133,7 @@ class Placement {
   bool ends_segment(int unit) const;
   // The units of the rank's `local`-th chunk that have Forward and Backward (the head has Loss).
   UnitRange body(int pipe_rank, int local) const;
-  // Ascending.
+  // Ascending; with tiles.
   const std::vector<int>& units_of(int pipe_rank) const {
     return units_of_[static_cast<std::size_t>(pipe_rank)];
   }
@@ -142,6 +156,7 @@ class Placement {
   // Whether an instruction reads the weights of its unit.
   bool reads_weights(const Instruction& instruction) const {
     const OpRow::Weights weights = row_of(instruction.op).weights;
+    if (instruction.op == Op::kBackwardWeight) return head_tiles().contains(instruction.unit);
     return weights == OpRow::Weights::kRead ||
            (weights == OpRow::Weights::kReadByBlocks && is_block(instruction.unit));
   }
@@ -158,6 +173,8 @@ class Placement {
 
  private:
   std::vector<Chunk> chunks_;
+  int unit_count_ = 0;
+  int embedding_tiles_ = 0;
   std::vector<int> owner_, index_, chunk_of_;  // by unit
   std::vector<std::vector<int>> units_of_;     // by pipe rank
 };

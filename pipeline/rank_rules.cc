@@ -11,6 +11,7 @@ RankRules::RankRules(const ProgramRules& rules, int pipe_rank)
     : rules_(rules),
       units_(rules.units),
       rank_(pipe_rank),
+      tiles_(rules.units),
       ring_(static_cast<std::size_t>(rules.gradients.places), -1) {}
 
 // Null: nothing to check besides operands and weights.
@@ -64,6 +65,7 @@ std::string RankRules::check(const Instruction& instruction) {
   }
   std::string reason = check_operands(instruction);
   if (reason.empty()) reason = check_weights(instruction);
+  if (reason.empty()) reason = tiles_.check(instruction);
   if (!reason.empty()) return reason;
   const Rule rule = rule_of(instruction.op);
   return rule == nullptr ? "" : (this->*rule)(instruction);
@@ -72,8 +74,8 @@ std::string RankRules::check(const Instruction& instruction) {
 std::string RankRules::check_operands(const Instruction& instruction) const {
   if (instruction.micro >= rules_.micros)
     return concat("there are only ", rules_.micros, " micro-batches");
-  if (instruction.unit >= units_.unit_count()) {
-    return concat("there are only ", units_.unit_count(), " units");
+  if (instruction.unit >= units_.count_with_tiles()) {
+    return concat("there are only ", units_.count_with_tiles(), " units");
   }
   const bool of_others = row_of(instruction.op).meets == OpRow::Meets::kOwner;
   if (instruction.unit >= 0 && !of_others && !units_.owns(rank_, instruction.unit)) {
@@ -141,12 +143,14 @@ std::string RankRules::load(const Instruction& instruction) {
 }
 
 std::string RankRules::forward(const Instruction& instruction) {
-  if (instruction.unit == units_.head()) return "the head has no forward; Loss runs it";
-  if (instruction.unit == 0 && !loaded_.contains(instruction.micro)) {
+  const bool tiled = units_.head_tiles().count() > 0;
+  const bool head = instruction.unit == units_.head();
+  if (head && !tiled) return "the head has no forward; Loss runs it";
+  if (units_.is_embedding(instruction.unit) && !loaded_.contains(instruction.micro)) {
     return concat("micro-batch ", instruction.micro, " is not loaded");
   }
   std::string reason = check_input(instruction);
-  if (!reason.empty()) return reason;
+  if (!reason.empty() || head) return reason;  // Loss ends the head's forward
   if (!forward_.insert({instruction.micro, instruction.unit}).second)
     return "this forward has run already";
   give(instruction);
@@ -195,7 +199,12 @@ std::string RankRules::backward_input(const Instruction& instruction) {
 }
 
 std::string RankRules::backward_weight(const Instruction& instruction) {
-  if (!input_.contains({instruction.micro, instruction.unit}))
+  const bool tile = units_.is_tile(instruction.unit);
+  if (tile && units_.evaluates()) return "evaluation has no backward";
+  if (tile && !counted_ && !units_.is_embedding(instruction.unit)) {
+    return "the loss divisor is not counted";
+  }
+  if (!tile && !input_.contains({instruction.micro, instruction.unit}))
     return "its backward-input has not run";
   if (!weight_.insert({instruction.micro, instruction.unit}).second)
     return "this weight gradient is written already";
@@ -203,6 +212,7 @@ std::string RankRules::backward_weight(const Instruction& instruction) {
 }
 
 std::string RankRules::recompute(const Instruction& instruction) {
+  if (units_.is_tile(instruction.unit)) return "";
   if (!rules_.recompute || !units_.is_block(instruction.unit) ||
       !units_.has_backward(instruction.unit)) {
     return "this plan does not recompute the unit";
@@ -423,6 +433,7 @@ std::string RankRules::incomplete_exchange() const {
   std::vector<Instruction> due;
   for (int micro = 0; micro < rules_.micros; ++micro) {
     for (const int unit : units_.units_of(rank_)) {
+      if (units_.is_tile(unit)) continue;
       const Handover down{false, micro, unit + 1};
       const Handover up{true, micro, unit - 1};
       const Handover back{true, micro, unit};

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "pipeline/tile_order.h"
 #include "pipeline/validate.h"
 
 namespace fm::pipeline {
@@ -76,6 +77,7 @@ class RankRules {
   const ProgramRules& rules_;
   const Placement& units_;
   int rank_;
+  TileOrder tiles_;
 
   bool counted_ = false;
   bool tied_ = false;

@@ -204,6 +204,7 @@ const std::map<std::string, std::string> kBehindAnotherHeader = {
     {"offload/disk/uring_engine.cc", "offload/disk/disk_engine.h"},
     // More than 600 lines together.
     {"engine/step/speculative_steps.cc", "engine/step/step_runtime.h"},
+    {"engine/step/tile_steps.cc", "engine/step/step_runtime.h"},
     {"model/units/block_backward.cc", "model/units/block.h"},
     // A table of its own: the schedules of Hugging Face's Trainer.
     {"optim/trainer_schedules.cc", "optim/lr_schedule.h"},

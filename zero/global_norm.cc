@@ -15,6 +15,14 @@ std::int64_t GlobalNorm::numbers_of(const core::ShardMap& map, core::SumOrder or
   return order == core::SumOrder::kCanonical ? map.blocks() : map.owners;
 }
 
+std::int64_t GlobalNorm::numbers_of(std::span<const core::ShardMap> maps, core::SumOrder order) {
+  std::int64_t count = 0;
+  for (const core::ShardMap& map : maps) {
+    count += order == core::SumOrder::kCanonical || count == 0 ? numbers_of(map, order) : 0;
+  }
+  return count;
+}
+
 GlobalNorm::GlobalNorm(const Layout& layout, comm::Words& dp, comm::Words& pipe,
                        std::vector<Part> parts, comm::Words* tensor)
     : layout_(layout), dp_(dp), pipe_(pipe), tensor_(tensor), parts_(std::move(parts)) {
@@ -25,7 +33,8 @@ GlobalNorm::GlobalNorm(const Layout& layout, comm::Words& dp, comm::Words& pipe,
     const FlatParam& at = layout.at(flat_param);
     largest = std::max(largest, at.map.slice());
     repeats_.push_back(at.table->repeats());
-    if (!at.tied_end) own += numbers_of(at.map, layout.order);
+    const bool counts = layout.order == core::SumOrder::kCanonical || at.end < 0;
+    if (!at.tied_end && counts) own += numbers_of(at.map, layout.order);
   }
   const auto blocks = static_cast<std::size_t>(largest / core::kBlock);
   gathered_.resize(blocks * static_cast<std::size_t>(layout.dp_size));
@@ -52,7 +61,8 @@ double GlobalNorm::squared(const core::Work& work, GradStore& grads) {
 
 void GlobalNorm::keep(const core::Work& work, GradStore& grads, int flat_param) {
   const std::vector<core::FlatRange>& repeats = repeats_[static_cast<std::size_t>(flat_param)];
-  const bool blocks = layout_.order == core::SumOrder::kCanonical || !repeats.empty();
+  const bool in_order = layout_.order == core::SumOrder::kCanonical || is_in_tiles(flat_param);
+  const bool blocks = in_order || !repeats.empty();
   grads.keep_squares(work, flat_param,
                      blocks ? GradStore::Squares::kBlocks : GradStore::Squares::kSum, repeats);
 }
@@ -93,16 +103,50 @@ double GlobalNorm::sum() {
 }
 
 void GlobalNorm::gather(const core::Work& work, GradStore& grads, const Part& part, double* out) {
-  for (int flat_param = 0; flat_param < layout_.trained; ++flat_param) {
-    const FlatParam& at = layout_.at(flat_param);
-    if (at.tied_end || at.unit < part.first || at.unit >= part.last) continue;
+  for (int unit = part.first; unit < part.last; ++unit) {
+    const std::vector<int> flat_params = layout_.normed_at(unit);
     if (layout_.order == core::SumOrder::kCanonical) {
-      gather_canonical(work, grads, flat_param, out);
+      for (const int flat_param : flat_params) {
+        gather_canonical(work, grads, flat_param, out);
+        out += layout_.at(flat_param).map.blocks();
+      }
+    } else if (flat_params.size() > 1) {
+      out += gather_in_tiles(work, grads, flat_params, out);
     } else {
-      gather_fast(work, grads, flat_param, out);
+      for (const int flat_param : flat_params) {
+        gather_fast(work, grads, flat_param, out);
+        out += layout_.dp_size;
+      }
     }
-    out += numbers_of(at.map, layout_.order);
   }
+}
+
+// The sums that owners of the whole table would have.
+std::int64_t GlobalNorm::gather_in_tiles(const core::Work& work, GradStore& grads,
+                                         const std::vector<int>& flat_params, double* out) {
+  std::vector<double> blocks;
+  Elements elements;
+  for (const int flat_param : flat_params) {
+    const core::ShardMap& map = layout_.at(flat_param).map;
+    const auto before = static_cast<std::ptrdiff_t>(blocks.size());
+    blocks.resize(blocks.size() + static_cast<std::size_t>(map.blocks()));
+    gather_canonical(work, grads, flat_param, blocks.data() + before);
+    elements += map.elements;
+  }
+  const core::ShardMap whole{elements, layout_.dp_size};
+  const std::int64_t each = whole.slice() / core::kBlock;
+  for (int owner = 0; owner < layout_.dp_size; ++owner) {
+    const auto from = std::min(each * owner, std::ssize(blocks));
+    const auto to = owner + 1 == layout_.dp_size ? std::ssize(blocks)
+                                                 : std::min(from + each, std::ssize(blocks));
+    out[owner] = std::accumulate(blocks.begin() + from, blocks.begin() + to, 0.0);
+  }
+  return layout_.dp_size;
+}
+
+bool GlobalNorm::is_in_tiles(int flat_param) const {
+  const FlatParam& at = layout_.at(flat_param);
+  return at.end >= 0 || (!at.tied_end && layout_.normed_at(at.unit).size() > 1);
 }
 
 void GlobalNorm::gather_fast(const core::Work& work, GradStore& grads, int flat_param,

@@ -33,6 +33,8 @@ class GlobalNorm {
 
   // How many numbers a flat parameter contributes.
   static std::int64_t numbers_of(const core::ShardMap& map, core::SumOrder order);
+  // The same of a unit whose matrix is in tiles, of all that its table would have.
+  static std::int64_t numbers_of(std::span<const core::ShardMap> maps, core::SumOrder order);
 
   double squared(const core::Work& work, GradStore& grads);
   // What that reads of a finished slice, which leaves its place now.
@@ -55,6 +57,9 @@ class GlobalNorm {
   // Sums of squares of the blocks of this rank's slice, without what it is not the first holder of.
   std::span<const double> blocks_of(const core::Work& work, GradStore& grads, int flat_param);
   void gather_fast(const core::Work& work, GradStore& grads, int flat_param, double* out);
+  std::int64_t gather_in_tiles(const core::Work& work, GradStore& grads,
+                               const std::vector<int>& flat_params, double* out);
+  bool is_in_tiles(int flat_param) const;
   void gather_canonical(const core::Work& work, GradStore& grads, int flat_param, double* out);
 
   const Layout& layout_;

@@ -19,7 +19,7 @@ struct Gathered {
 
 std::vector<Gathered> gathers_of(const Program& program, const pipeline::Placement& units) {
   std::vector<Gathered> out;
-  const auto count = static_cast<std::size_t>(units.unit_count());
+  const auto count = static_cast<std::size_t>(units.count_with_tiles());
   std::vector<std::size_t> released(count, 0);
   std::vector<int> waiting(count, -1);  // the gather of a unit that nothing has read yet
   for (std::size_t at = 0; at < program.size(); ++at) {
@@ -42,8 +42,8 @@ std::vector<Gathered> gathers_of(const Program& program, const pipeline::Placeme
 
 Program insert_prefetch(const Program& program, const pipeline::Placement& units,
                         const std::vector<core::Elements>& elements, core::Elements window) {
-  FM_CHECK(std::ssize(elements) == units.unit_count(), "sizes of ", elements.size(),
-           " units do not fit a model of ", units.unit_count());
+  FM_CHECK(std::ssize(elements) == units.count_with_tiles(), "sizes of ", elements.size(),
+           " units do not fit a model of ", units.count_with_tiles());
   const std::vector<Gathered> gathers = gathers_of(program, units);
   // Instructions before which gathers are posted, by index.
   std::vector<std::vector<Instruction>> posted(program.size());

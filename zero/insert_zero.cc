@@ -66,11 +66,15 @@ Program with_phase_gathers(const Program& program, const Placement& units) {
   return out;
 }
 
-// Units from their first to their last use in forward, and in backward.
+// Units from their first to their last use in forward, and in backward. Tiles in each pass, and the
+// head before and behind its tiles.
 Program with_unit_gathers(const Program& program, const Placement& units) {
-  using Use = std::pair<int, bool>;  // unit, backward
+  using Use = std::pair<int, int>;  // unit, phase
   const auto use_of = [&](const Instruction& at) {
-    return Use{units.unit_of(at), at.op != Op::kForward && at.op != Op::kLoss};
+    const int unit = units.unit_of(at);
+    const bool around = unit == units.head() && units.head_tiles().count() > 0;
+    if (units.is_tile(unit) || around) return Use{unit, static_cast<int>(at.op)};
+    return Use{unit, at.op != Op::kForward && at.op != Op::kLoss ? 1 : 0};
   };
   std::map<Use, int> left;
   for (const Instruction& at : program) {

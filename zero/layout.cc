@@ -47,7 +47,8 @@ class Builder {
   Layout run() {
     const pipeline::Placement& units = input_.units;
     for (const int unit : units.units_of(pipe_rank_)) {
-      add_flat_param({.unit = unit}, *input_.tables[static_cast<std::size_t>(unit)]);
+      const int end = units.is_tile(unit) ? units.end_of(unit) : -1;
+      add_flat_param({.unit = unit, .end = end}, *input_.tables[static_cast<std::size_t>(unit)]);
     }
     if (units.tied) add_tied();
     out_.trained = out_.count();
@@ -408,7 +409,7 @@ class Builder {
 };
 
 void check_input(const LayoutInput& input, int pipe_rank, int dp_rank) {
-  const auto units = static_cast<std::size_t>(input.units.unit_count());
+  const auto units = static_cast<std::size_t>(input.units.count_with_tiles());
   FM_CHECK(input.tables.size() == units && (input.frozen.empty() || input.frozen.size() == units),
            "every unit needs a table, and of frozen parameters all need one or none: ", units,
            " units, ", input.tables.size(), " tables, ", input.frozen.size(), " frozen ones");
@@ -458,6 +459,24 @@ core::Tier Layout::tier_of(Role role) const {
   if (role == Role::kMaster) return tiers.masters;
   if (role == Role::kGrads) return tiers.grads;
   return role == Role::kParams ? tiers.params : core::Tier::kDevice;
+}
+
+std::vector<int> Layout::normed_at(int unit) const {
+  std::vector<int> tiles, own;
+  for (int flat_param = 0; flat_param < trained; ++flat_param) {
+    const FlatParam& flat = at(flat_param);
+    if (flat.end == unit) tiles.push_back(flat_param);
+    if (flat.unit == unit && !flat.tied_end) own.push_back(flat_param);
+  }
+  if (tiles.empty() || own.empty()) return own;
+  // The final norm comes before the matrix of the head, unless only the matrix decays.
+  const core::ParamTable& rest = *at(own.front()).table;
+  const bool decays = rest.decayed().count() > 0;
+  const bool tiles_decay = at(tiles.front()).table->decayed().count() > 0;
+  const bool before = unit == head_unit && (decays || !tiles_decay);
+  if (before) std::swap(tiles, own);
+  tiles.insert(tiles.end(), own.begin(), own.end());
+  return tiles;
 }
 
 std::vector<int> Layout::read_by(int unit) const {

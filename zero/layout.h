@@ -51,6 +51,7 @@ struct SlotPlace {
 struct FlatParam {
   int unit = 0;
   bool tied_end = false;  // the head's end of the tied matrix; counted at the embedding's place
+  int end = -1;           // of a tile: the unit whose matrix it has rows of
   int alias = -1;        // flat parameter whose weights and moments serve this one (same pipe rank)
   int frozen = -1;       // flat parameter of the frozen parameters of the same unit
   bool on_host = false;  // this CPU updates it, in the host's memory beside the device
@@ -183,6 +184,9 @@ struct Layout : StateRules {
   int home_of(int flat_param) const {
     return at(flat_param).alias < 0 ? flat_param : at(flat_param).alias;
   }
+  // Those whose gradients a unit has in the norm, in the order of the unit's whole table: tiles
+  // stand where their matrix would.
+  std::vector<int> normed_at(int unit) const;
   // Flat parameters that a unit reads.
   std::vector<int> read_by(int unit) const;
   // What an instruction sends to other data ranks (to other hosts, where they are on several) or to

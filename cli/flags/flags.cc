@@ -195,6 +195,12 @@ constexpr FlagRow kRows[] = {
     {"offload_optimizer", kText, "", kLayout,
      "where moments and masters sleep between updates: none, cpu (host memory beside a device), "
      "nvme; also a block of the JSON"},
+    {"tile_rows", kInt, "0", kLayout,
+     "rows of a tile of the embedding's and the head's matrix where parameters sleep on NVMe, a "
+     "multiple of 4096; 0: about as large as a block",
+     [](const FlagValues& flags, const char* name, O& options) {
+       options.offload.tile_rows = flags.integer(name, 0, std::int64_t{1} << 32);
+     }},
     {"offload_param", kText, "", kLayout,
      "where ZeRO 3 keeps slices of parameters: none, cpu, nvme; also a block of the JSON"},
     {"nvme_path", kText, "", kLayout,

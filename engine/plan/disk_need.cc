@@ -18,7 +18,7 @@ DiskNeed disk_need(const TrainOptions& options, const model::OpenedModel& opened
   const model::Model& model = opened.model;
   core::Elements trained;
   core::Elements frozen;
-  for (int unit = 0; unit < model.unit_count(); ++unit) {
+  for (int unit = 0; unit < model.table_count(); ++unit) {
     trained += model.table(unit).parameters();
     if (model.frozen_table(unit) != nullptr) frozen += model.frozen_table(unit)->parameters();
   }

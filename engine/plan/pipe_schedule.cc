@@ -59,6 +59,7 @@ void measure(const UnitTimes& times, const pipeline::Placement& units, int rank,
   costs.forward = costs.input = costs.weight = 0.0;
   costs.comm = times.message;
   for (const int unit : units.units_of(rank)) {
+    if (units.is_tile(unit)) continue;
     if (unit == units.head()) {
       costs.input += times.head;
       continue;
@@ -81,6 +82,7 @@ std::vector<pipeline::PhaseCosts> phase_costs(const TrainOptions& options,
   for (int rank = 0; rank < units.pipe_ranks(); ++rank) {
     pipeline::PhaseCosts costs{.forward = 0, .input = 0, .weight = 0, .held = 0, .parked = 0};
     for (const int unit : units.units_of(rank)) {
+      if (units.is_tile(unit)) continue;
       const pipeline::UnitFootprint& at = footprints[static_cast<std::size_t>(unit)];
       if (unit == units.head()) {  // Loss stands before the backward-input of its chunk
         costs.input += pipeline::row_of(pipeline::Op::kLoss).forwards * at.forward_flops;
@@ -147,8 +149,10 @@ pipeline::InstructionTime instruction_times(const TrainOptions& options,
           given = options.plan_times,
           measured = options.unit_times](const pipeline::Instruction& at, int rank) {
     const double forwards = pipeline::row_of(at.op).forwards;
-    if (forwards == 0.0) return 0.0;
     const int unit = units.unit_of(at);
+    // The time of tiles is their end's.
+    const bool of_tiles = units.is_tile(unit) || (unit == units.head() && at.op != Op::kLoss);
+    if (forwards == 0.0 || of_tiles) return 0.0;
     if (measured) return measured_time(*measured, units, at.op, unit);
     const double own = flops[static_cast<std::size_t>(unit)];
     if (!given || own == 0.0) return forwards * own;

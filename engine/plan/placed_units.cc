@@ -20,13 +20,16 @@ Footprints footprints_of(const model::Model& model, const RunShape& run) {
     const bool head = unit == model.head_unit();
     pipeline::UnitFootprint at;
     at.kept = sizes.kept;
-    at.parked = sizes.parked;
+    // The gradient that tiles read stays where it is.
+    at.parked = unit == 0 && model.tile_rows > 0 ? core::Bytes(0) : sizes.parked;
     at.scratch = sizes.scratch;
     at.forward_flops =
         head ? deciding.head->forward_flops(run.shape)
              : deciding.units[static_cast<std::size_t>(unit)]->forward_flops(run.shape);
+    if (head) at.between = model.head->between_tiles(run.shape);
     out.push_back(at);
   }
+  out.resize(static_cast<std::size_t>(model.table_count()));  // the ends work for their tiles
   return out;
 }
 
@@ -38,6 +41,7 @@ std::vector<PeerBytes> bytes_to_peers(const model::Model& model, const RunShape&
     out.push_back({sizes.sent_forward + tensor.forward, tensor.output,
                    sizes.sent_backward + tensor.input, tensor.weight});
   }
+  out.resize(static_cast<std::size_t>(model.table_count()));
   return out;
 }
 
@@ -63,6 +67,11 @@ pipeline::UnitWeights unit_weights(const TrainOptions& options, const model::Mod
                          whole_forwards(unit, model.first_trained());
     out.costs.push_back(options.unit_times ? whole_time(*options.unit_times, model, unit) : flops);
     out.parameters.push_back(static_cast<double>(model.table(unit).elements().count()));
+  }
+  for (const model::Tile& tile : model.tiles) {
+    const bool head = tile.end == model::Tile::End::kHead;
+    (head ? out.parameters.back() : out.parameters.front()) +=
+        static_cast<double>(tile.table.elements().count());
   }
   if (const core::ParamTable* const tied = model.head->tied_params()) {
     out.parameters.back() += static_cast<double>(tied->elements().count());
@@ -94,6 +103,8 @@ PlacedUnits place_units(const TrainOptions& options, const model::Model& model,
   pipeline::Placement units =
       pipeline::split_units(options.partition, unit_weights(options, deciding, of_deciding), pipe,
                             model.head->tied_params() != nullptr);
+  using End = model::Tile::End;
+  units.add_tiles(model.tiles_at(End::kEmbedding), model.tiles_at(End::kHead));
   units.segment_blocks = segment_blocks(options, model.unit_count() - 2);
   units.first_backward = deciding.first_trained();
   UnitNeeds needs{.footprints = footprints_of(model, run),

@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "engine/plan/run_tokens.h"
+#include "engine/plan/tile_choice.h"
 #include "engine/plan/trained_names.h"
 #include "text/data/data_paths.h"
 
@@ -116,7 +117,10 @@ std::filesystem::path weights_folder(const TrainOptions& options) {
 model::OpenedModel part_of(const model::OpenedModel& whole, const TrainOptions& options,
                            int tp_rank) {
   const auto part = [&](int index) {
-    return whole.make(choices_of(options, {.index = index, .count = options.model_parallel_size}));
+    model::ModelChoices choices =
+        choices_of(options, {.index = index, .count = options.model_parallel_size});
+    choices.tile_rows = whole.model.tile_rows;
+    return whole.make(choices);
   };
   model::Model model = part(tp_rank);
   if (tp_rank > 0) model.first_part = std::make_shared<const model::Model>(part(0));
@@ -158,6 +162,8 @@ model::OpenedModel open_run_model(const TrainOptions& options) {
                 "raise that key of config.json where the model is to learn longer rows "
                 "(max_seq_len=",
                 options.max_seq_len, ", max_position_embeddings=", opened.facts.max_positions, ")");
+  choices.tile_rows = tile_rows_of(options, opened);
+  if (choices.tile_rows > 0) opened.model = opened.make(choices);
   check_trained_names(options, opened.model);
   check_data(options, opened.model);
   return opened;

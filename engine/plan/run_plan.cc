@@ -72,7 +72,7 @@ zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& 
   if (rules.gradients.updates_early) sleep.slots = 2;
   const bool on_disk = sleep.tiers.has(core::Tier::kNvme);
   std::vector<const core::ParamTable*> tables, frozen;
-  for (int unit = 0; unit < model.unit_count(); ++unit) {
+  for (int unit = 0; unit < model.table_count(); ++unit) {
     tables.push_back(&model.table(unit));
     frozen.push_back(model.frozen_table(unit));
   }
@@ -116,6 +116,7 @@ pipeline::PoolSizes RunPlan::pools(int pipe_rank) const {
   sizes.peaks.hidden = std::max(sizes.peaks.hidden, other.peaks.hidden);
   sizes.peaks.kept = std::max(sizes.peaks.kept, other.peaks.kept);
   sizes.peaks.parked = std::max(sizes.peaks.parked, other.peaks.parked);
+  sizes.peaks.between = std::max(sizes.peaks.between, other.peaks.between);
   sizes.gather_slots = std::max(sizes.gather_slots, other.gather_slots);
   return sizes;
 }
@@ -137,7 +138,8 @@ MemoryForecast RunPlan::memory(int pipe_rank) const {
               core::bytes_of(layout.gather_slot, layout.element) * sizes.gather_slots;
   out.scratch = layout.charged(core::Account::kScratch) + sizes.arena;
   out.activations = core::bytes_of(hidden, layout.element) * sizes.peaks.hidden +
-                    sizes.kept * sizes.peaks.kept + sizes.parked * sizes.peaks.parked;
+                    sizes.kept * sizes.peaks.kept + sizes.parked * sizes.peaks.parked +
+                    sizes.between * sizes.peaks.between;
   out.tables = core::bytes_of(rope, core::DType::kF32);
   out.host = layout.host_bytes();
   (layout.beside_device ? out.host : out.drives) += drive_memory(offload, layout);

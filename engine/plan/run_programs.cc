@@ -8,6 +8,7 @@
 #include "engine/plan/tiers_of_run.h"
 #include "offload/insert_offload.h"
 #include "pipeline/gradient_ring.h"
+#include "pipeline/insert_tiles.h"
 #include "pipeline/passes.h"
 #include "pipeline/post_validation.h"
 #include "pipeline/schedules/schedules.h"
@@ -23,8 +24,8 @@ std::vector<Program> expanded(const std::vector<Program>& scheduled,
                               const pipeline::Placement& units, pipeline::UnitOrder order) {
   std::vector<Program> programs;
   for (std::size_t rank = 0; rank < scheduled.size(); ++rank) {
-    programs.push_back(
-        pipeline::expand_units(scheduled[rank], units, static_cast<int>(rank), order));
+    programs.push_back(pipeline::insert_tiles(
+        pipeline::expand_units(scheduled[rank], units, static_cast<int>(rank), order), units));
   }
   return programs;
 }
@@ -65,14 +66,15 @@ Prefetch prefetch_of(const TrainOptions& options, const model::Model& model, con
   // What comes down to a host is a gradient, whose norm must be known.
   const bool ahead = options.offload.reads_ahead && !state_on_host(options);
   out.state = ahead ? offload::Reads::kAhead : offload::Reads::kInPlace;
-  for (int unit = 0; unit < model.unit_count(); ++unit) {
+  for (int unit = 0; unit < model.table_count(); ++unit) {
     const core::ParamTable* const frozen = model.frozen_table(unit);
     out.of_unit.push_back(model.table(unit).elements() +
                           (frozen != nullptr ? frozen->elements() : core::Elements(0)));
   }
   for (const core::ParamTable* tied :
        {model.head->tied_params(), model.head->frozen_tied_params()}) {
-    if (tied != nullptr) out.of_unit.back() += tied->elements();
+    const auto head = static_cast<std::size_t>(model.head_unit());
+    if (tied != nullptr) out.of_unit[head] += tied->elements();
   }
   const bool go_up = params_leave_device(options) && options.overlap;
   if (!run.overlap && !run.params_sleep && !go_up) return out;

@@ -20,7 +20,7 @@ bool params_sleep(const TrainOptions& options, const model::Model& model, const 
   const auto add = [&](const core::ParamTable* table) {
     if (table != nullptr) all += core::ShardMap{table->elements(), mesh.shards()}.slice();
   };
-  for (int unit = 0; unit < model.unit_count(); ++unit) {
+  for (int unit = 0; unit < model.table_count(); ++unit) {
     add(&model.table(unit));
     add(model.frozen_table(unit));
   }

@@ -26,7 +26,7 @@ std::vector<std::string> all_names(const model::Model& model) {
   const auto append = [&](const core::ParamTable& table) {
     for (const core::ParamEntry& entry : table.entries()) names.push_back(entry.name);
   };
-  for (int unit = 0; unit < model.unit_count(); ++unit) {
+  for (int unit = 0; unit < model.table_count(); ++unit) {
     append(model.table(unit));
     if (model.frozen_table(unit) != nullptr) append(*model.frozen_table(unit));
   }
@@ -118,7 +118,7 @@ void check_trained_names(const TrainOptions& options, const model::Model& model)
   check_match("--train", options.train, names);
   check_match("--freeze", options.freeze, names);
   bool any = false;
-  for (int unit = 0; unit < model.unit_count(); ++unit) any = any || model.trains(unit);
+  for (int unit = 0; unit < model.table_count(); ++unit) any = any || model.trains(unit);
   FM_USER_CHECK(any, "a run must train something; let --train and --freeze leave a parameter (",
                 "train=\"", options.train, "\", freeze=\"", options.freeze, "\")");
 }

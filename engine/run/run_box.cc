@@ -44,12 +44,13 @@ std::string unit_name(const core::ParamTable* params, const core::ParamTable* fr
 
 std::vector<std::string> unit_names(const model::Model& model) {
   std::vector<std::string> names;
-  for (int unit = 0; unit < model.unit_count(); ++unit) {
+  for (int unit = 0; unit < model.table_count(); ++unit) {
     const std::string name = unit_name(&model.table(unit), model.frozen_table(unit));
     const bool shown = unit > 0 && unit < model.head_unit() && !name.empty();
     names.push_back(shown                       ? name
                     : unit == 0                 ? "embedding"
                     : unit == model.head_unit() ? "head"
+                    : model.is_tile(unit)       ? core::concat("tile ", unit - model.unit_count())
                                                 : core::concat("block ", unit - 1));
   }
   return names;

@@ -15,6 +15,7 @@
 #include "engine/plan/save_room.h"
 #include "engine/plan/schedule_account.h"
 #include "engine/plan/sequence_layout.h"
+#include "engine/plan/tile_choice.h"
 #include "engine/plan/time_estimate.h"
 #include "engine/plan/zero_prices.h"
 #include "engine/shown/run_log.h"
@@ -295,6 +296,9 @@ std::string plan_text(const TrainOptions& given, const model::OpenedModel& whole
         "time " + estimate_text(seconds_of(plan, *rate, tiers), options.train_steps, *rate) + "\n";
   }
   out += tier_text(tiers, offload_words(options), host.drives);
+  if (const std::string words = tile_words(options, opened); !words.empty()) {
+    out += "  " + words + "\n";
+  }
   if (tiers.host.nvme.count() > 0) out += hint_of(options, opened, world, tiers);
   if (plan.rules.plan.params == core::Home::kOncePerHost) {
     out +=

@@ -174,7 +174,7 @@ void load(const checkpoint::FoundCheckpoint& found, const TrainOptions& options,
 void fill_random(const TrainOptions& options, const model::OpenedModel& opened, RankState& state,
                  const std::function<bool(const std::string&)>& fills) {
   std::map<std::string, const core::ParamEntry*> entries;
-  for (int unit = 0; unit < opened.model.unit_count(); ++unit) {
+  for (int unit = 0; unit < opened.model.table_count(); ++unit) {
     for (const core::ParamTable* table :
          {&opened.model.table(unit), opened.model.frozen_table(unit)}) {
       if (table == nullptr) continue;

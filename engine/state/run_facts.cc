@@ -215,6 +215,7 @@ Facts layout_facts(const KnownRun& run) {
       fact("offload buffers",
            {o.offload.optimizer_buffers, o.offload.param_buffers, o.offload.params_in_host},
            kRanksAgree),
+      fact("--tile_rows", o.offload.tile_rows, kRanksAgree),
       fact("offload pipeline", {o.offload.reads_ahead, o.offload.writes_behind}, kRanksAgree),
       fact("offload ratio", o.offload.ratio, kRanksAgree),
       fact("--post_validation", o.post_validation, kRanksAgree, "ahead", ahead_words(o, plan)),
@@ -355,10 +356,14 @@ std::string offload_words(const TrainOptions& options) {
 
 double decayed_of(const model::OpenedModel& opened) {
   double parameters = 0.0;
-  for (int unit = 0; unit < opened.model.unit_count(); ++unit) {
+  for (int unit = 0; unit < opened.model.table_count(); ++unit) {
     const core::ParamTable& table = opened.model.table(unit);
     for (const core::ParamEntry& entry : table.entries()) {
       if (entry.offset >= table.decayed()) continue;
+      if (opened.model.share.count == 1) {  // a tile has some of the tensor
+        parameters += static_cast<double>(entry.numel.count());
+        continue;
+      }
       double count = 1.0;  // of all tensor-parallel ranks
       for (const std::int64_t dim : entry.shape) count *= static_cast<double>(dim);
       parameters += count;
@@ -369,7 +374,7 @@ double decayed_of(const model::OpenedModel& opened) {
 
 double trained_of(const model::OpenedModel& opened) {
   double parameters = 0.0;
-  for (int unit = 0; unit < opened.model.unit_count(); ++unit) {
+  for (int unit = 0; unit < opened.model.table_count(); ++unit) {
     parameters += static_cast<double>(opened.model.table(unit).parameters().count());
   }
   return parameters;
@@ -377,7 +382,7 @@ double trained_of(const model::OpenedModel& opened) {
 
 double parameters_of(const model::OpenedModel& opened) {
   double parameters = trained_of(opened);
-  for (int unit = 0; unit < opened.model.unit_count(); ++unit) {
+  for (int unit = 0; unit < opened.model.table_count(); ++unit) {
     const core::ParamTable* const frozen = opened.model.frozen_table(unit);
     if (frozen != nullptr) parameters += static_cast<double>(frozen->parameters().count());
   }

@@ -13,8 +13,12 @@ std::vector<zero::GlobalNorm::Part> norm_parts(const RunPlan& plan, const model:
   for (const pipeline::Chunk& chunk : plan.units().chunks()) {
     std::int64_t count = 0;
     for (int unit = chunk.units.first; unit < chunk.units.last; ++unit) {
-      const core::ShardMap map{model.table(unit).elements(), plan.mesh.shards()};
-      count += zero::GlobalNorm::numbers_of(map, plan.state.rules.order);
+      std::vector<core::ShardMap> maps = {{model.table(unit).elements(), plan.mesh.shards()}};
+      for (int tile = model.unit_count(); tile < model.table_count(); ++tile) {
+        if (plan.units().end_of(tile) != unit) continue;
+        maps.push_back({model.table(tile).elements(), plan.mesh.shards()});
+      }
+      count += zero::GlobalNorm::numbers_of(maps, plan.state.rules.order);
     }
     parts.push_back({chunk.pipe_rank, chunk.units.first, chunk.units.last, count});
   }
@@ -160,6 +164,8 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
              {core::bytes_of(plan.hidden, model.element), pools.peaks.hidden}, work.queue),
       kept(memory, core::Account::kActivations, {pools.kept, pools.peaks.kept}, work.queue),
       parked(memory, core::Account::kActivations, {pools.parked, pools.peaks.parked}, work.queue),
+      between(memory, core::Account::kActivations, {pools.between, pools.peaks.between},
+              work.queue),
       scratch(ledger, core::Account::kScratch, pools.arena, memory.source) {
   work.arena = core::Arena(scratch.span(), work.queue);
   if (layout.host_bytes().count() > 0) {

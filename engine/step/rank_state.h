@@ -75,6 +75,7 @@ struct RankState {
   BufferPool hidden;
   BufferPool kept;
   BufferPool parked;
+  BufferPool between;  // passes over the tiles of the head
   core::Buffer scratch;
   checkpoint::Lineage lineage = {};  // of the checkpoints of this run; rank 0's
   std::int64_t save_ms = 0;          // of the checkpoint that was resumed; rank 0's, 0: not known

@@ -30,7 +30,7 @@ std::size_t most_entries(const model::Model& model) {
     if (table != nullptr) most = std::max(most, table->entries().size());
   };
   count(model.head->tied_params());
-  for (int unit = 0; unit < model.unit_count(); ++unit) count(&model.table(unit));
+  for (int unit = 0; unit < model.table_count(); ++unit) count(&model.table(unit));
   return most;
 }
 
@@ -127,8 +127,8 @@ void StepRuntime::end_of_program() {
   if (!forward_only_) end_step_of_state(state_, !result_.skipped);
   exchange_.settle();
   if (copies_) copies_->settle();
-  FM_CHECK(inputs_.empty() && gradients_.empty() && kept_.empty() && parked_.empty() &&
-               gathered_.empty(),
+  FM_CHECK(inputs_.empty() && gradients_.empty() && filled_.empty() && kept_.empty() &&
+               parked_.empty() && gathered_.empty(),
            "a step left buffers behind");
 }
 
@@ -242,12 +242,15 @@ void StepRuntime::release(int unit) {
 }
 
 void StepRuntime::forward(int micro, int unit) {
+  if (units().is_tile(unit)) return forward_tile(micro, unit);
   if (unit > 0) exchange_.wait_for(inputs_.at({micro, unit}));
   wait_for_weights(unit);
   const TraceRange range(clock_, Phase::kForward);
+  if (unit == units().head()) return begin_head_tiles(micro);
   const bool block = units().is_block(unit);
   if (block) kept_[{micro, unit}] = state_.kept.lend();
-  void* const output = state_.hidden.lend();
+  const bool filled = unit == 0 && units().embedding_tiles().count() > 0;
+  void* const output = filled ? filled_.extract(micro).mapped() : state_.hidden.lend();
   const core::Arena::Scope scratch(state_.work.arena);
   unit_at(unit).forward(call_of(micro, unit), output);
   inputs_[{micro, unit + 1}] = Hidden{output, {}};
@@ -277,9 +280,11 @@ void StepRuntime::loss(int micro) {
   const TraceRange range(clock_, Phase::kLoss);
   void* const hidden = input.data;
   const core::Arena::Scope scratch(state_.work.arena);
+  const bool tiled = units().head_tiles().count() > 0;
   double* const sum = &slot_loss_.place()[static_cast<std::size_t>(micro)];
   if (forward_only_) {
     state_.model.head->evaluate(call_of(micro, head), hidden, sum);
+    if (tiled) state_.between.take_back(kept_.extract({micro, head}).mapped());
     state_.hidden.take_back(hidden);
     return;
   }
@@ -289,6 +294,7 @@ void StepRuntime::loss(int micro) {
   gradients.input = units().gives_gradient(head);
   state_.model.head->loss(call_of(micro, head), hidden, weight * request_.loss_scale, gradients,
                           assign ? model::Write::kAssign : model::Write::kAdd, sum);
+  if (tiled) state_.between.take_back(kept_.extract({micro, head}).mapped());
   scan(micro, head, gradients);
   if (!gradients.input) return state_.hidden.take_back(hidden);
   gradients_[{micro, head - 1}] = Hidden{hidden, {}};
@@ -299,23 +305,26 @@ void StepRuntime::backward_input(int micro, int unit) {
   exchange_.wait_for(gradient);
   wait_for_weights(unit);
   const TraceRange range(clock_, Phase::kBackward);
-  parked_[{micro, unit}] = state_.parked.lend();
+  const bool tiled = unit == 0 && units().embedding_tiles().count() > 0;
+  parked_[{micro, unit}] = tiled ? gradient.data : state_.parked.lend();
   void* const dinput = units().gives_gradient(unit) ? state_.hidden.lend() : nullptr;
   const core::Arena::Scope scratch(state_.work.arena);
   const bool reads = units().reads_weights({pipeline::Op::kBackwardInput, micro, unit});
   unit_at(unit).backward_input(call_of(micro, unit, reads), gradient.data, dinput);
-  state_.hidden.take_back(gradient.data);
+  if (!tiled) state_.hidden.take_back(gradient.data);
   if (dinput != nullptr) gradients_[{micro, unit - 1}] = Hidden{dinput, {}};
 }
 
 void StepRuntime::backward_weight(int micro, int unit) {
+  if (units().is_tile(unit)) return backward_tile(micro, unit);
   const TraceRange range(clock_, Phase::kBackward);
   bool assign = true;
   const model::Gradients gradients = destinations(micro, unit, assign);
   const core::Arena::Scope scratch(state_.work.arena);
   unit_at(unit).backward_weight(call_of(micro, unit, false), gradients,
                                 assign ? model::Write::kAssign : model::Write::kAdd);
-  state_.parked.take_back(parked_.extract({micro, unit}).mapped());
+  const bool tiled = unit == 0 && units().embedding_tiles().count() > 0;
+  (tiled ? state_.hidden : state_.parked).take_back(parked_.extract({micro, unit}).mapped());
   if (unit > 0) state_.hidden.take_back(inputs_.extract({micro, unit}).mapped().data);
   if (units().is_block(unit)) state_.kept.take_back(kept_.extract({micro, unit}).mapped());
   const core::FaultSite site = {"bwd.layer", state_.world.rank(), request_.step};
@@ -328,6 +337,7 @@ void StepRuntime::backward_weight(int micro, int unit) {
 
 void StepRuntime::recompute(int micro, int unit) {
   wait_for_weights(unit);
+  if (units().is_tile(unit)) return pass_head_tile(micro, unit, model::TilePass::kSums, {});
   const TraceRange range(clock_, Phase::kForward);
   kept_[{micro, unit}] = state_.kept.lend();
   void* const output = units().ends_segment(unit) ? nullptr : state_.hidden.lend();

@@ -81,6 +81,12 @@ class StepRuntime : public pipeline::StepHandler {
   void backward_input(int micro, int unit);
   void backward_weight(int micro, int unit);
   void recompute(int micro, int unit);
+  void begin_head_tiles(int micro);
+  model::UnitCall call_of_tile(int micro, int tile, bool reads_weights);
+  void forward_tile(int micro, int unit);
+  void backward_tile(int micro, int unit);
+  void pass_head_tile(int micro, int unit, model::TilePass pass,
+                      const model::TileGradient& gradient);
   void reduce(int micro, int unit);
   void rest(int unit);
   void reduce_tied();
@@ -147,6 +153,7 @@ class StepRuntime : public pipeline::StepHandler {
   std::map<MicroUnit, Hidden> inputs_;     // of (micro, unit)
   std::map<MicroUnit, Hidden> gradients_;  // of the output of (micro, unit)
   std::map<MicroUnit, void*> kept_, parked_;
+  std::map<int, void*> filled_;       // by micro: what tiles of the embedding fill
   std::map<int, Gathered> gathered_;  // by unit
   comm::Pending counting_;            // divisor_ is being summed
 };

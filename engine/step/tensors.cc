@@ -18,8 +18,25 @@ using checkpoint::FileSpec;
 using checkpoint::TensorSpec;
 using core::DType;
 
+int unit_of_tile(const model::Model& model, const model::Tile& tile) {
+  return tile.end == model::Tile::End::kEmbedding ? 0 : model.head_unit();
+}
+
 void append(std::vector<TensorSpec>& out, const core::ParamTable& table) {
   for (const core::ParamEntry& entry : table.entries()) out.push_back({entry.name, entry.shape});
+}
+
+// What is trained of a unit, in the order of its whole table; a matrix in tiles once.
+void append_trained(std::vector<TensorSpec>& out, const model::Model& model, int unit) {
+  const core::ParamTable& rest = model.table(unit);
+  const auto tile = std::ranges::find_if(model.tiles, [&](const model::Tile& each) {
+    return unit_of_tile(model, each) == unit && each.rows.first == 0;
+  });
+  if (tile == model.tiles.end()) return append(out, rest);
+  const bool decays = tile->table.decayed().count() > 0;
+  const bool before = unit > 0 && (rest.decayed().count() > 0 || !decays);
+  append(out, before ? rest : tile->table);
+  append(out, before ? tile->table : rest);
 }
 
 std::string file_name(const std::string& kind, int unit) {
@@ -113,9 +130,11 @@ std::vector<core::TensorSlice> weight_slices(RankState& state, int flat_param, P
   return sleeps ? offload::in_parts(slices) : slices;
 }
 
-// File index of a flat parameter: the tied end is stored with the embedding.
-int file_unit(const zero::FlatParam& flat_param) {
-  return flat_param.tied_end ? 0 : flat_param.unit;
+// File index of a flat parameter: the tied end is stored with the embedding, tiles with their end.
+int file_unit(const RankState& state, const zero::FlatParam& flat_param) {
+  if (flat_param.tied_end) return 0;
+  const pipeline::Placement& units = state.plan.units();
+  return units.is_tile(flat_param.unit) ? units.end_of(flat_param.unit) : flat_param.unit;
 }
 
 // Where no stored name has the prefix, the part without the head was saved.
@@ -195,14 +214,14 @@ std::vector<core::TensorSlice> gradient_slices(RankState& state) {
 
 std::vector<TensorSpec> trained_specs(const model::Model& model) {
   std::vector<TensorSpec> out;
-  for (int unit = 0; unit < model.unit_count(); ++unit) append(out, model.table(unit));
+  for (int unit = 0; unit < model.unit_count(); ++unit) append_trained(out, model, unit);
   return out;
 }
 
 std::vector<TensorSpec> tensor_specs(const model::Model& model) {
   std::vector<TensorSpec> out;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
-    append(out, model.table(unit));
+    append_trained(out, model, unit);
     if (model.frozen_table(unit) != nullptr) append(out, *model.frozen_table(unit));
   }
   return out;
@@ -213,7 +232,7 @@ std::vector<FileSpec> checkpoint_files(const model::Model& model,
   std::vector<FileSpec> files;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
     std::vector<TensorSpec> specs;
-    append(specs, model.table(unit));
+    append_trained(specs, model, unit);
     if (specs.empty()) continue;
     files.push_back({file_name("weights", unit), specs});
     for (const std::string& moment : optim::moments_of(optimizer)) {
@@ -231,9 +250,10 @@ std::vector<FileSlice> checkpoint_slices(RankState& state, const optim::Optimize
   for (int flat_param = 0; flat_param < layout.trained; ++flat_param) {
     const zero::FlatParam& at = layout.at(flat_param);
     if (!takes_part(at, part)) continue;
-    append(out, file_name("weights", file_unit(at)), weight_slices(state, flat_param, part, held));
+    append(out, file_name("weights", file_unit(state, at)),
+           weight_slices(state, flat_param, part, held));
     for (int index = 0; index < state.optimizer.moments(); ++index) {
-      append(out, file_name(names[static_cast<std::size_t>(index)], file_unit(at)),
+      append(out, file_name(names[static_cast<std::size_t>(index)], file_unit(state, at)),
              moment_slices(state, flat_param, index, part, held));
     }
   }

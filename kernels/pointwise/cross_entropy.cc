@@ -24,9 +24,8 @@ float row_max(const float* row, std::int64_t vocab) {
   return *std::max_element(lanes, lanes + kLanes);
 }
 
-// Sum of e^(x - max).
-double exp_sum(const float* row, std::int64_t vocab, float max) {
-  double sum = 0.0;
+// `sum` + the sum of e^(x - max).
+double exp_sum(const float* row, std::int64_t vocab, float max, double sum = 0.0) {
   for (std::int64_t from = 0; from < vocab; from += kBlock) {
     const float* block = row + from;
     sum += static_cast<double>(lane_sum<float>(std::min(kBlock, vocab - from),
@@ -68,6 +67,17 @@ double sloped_exp_sum_in_place(float* row, std::int64_t vocab, float max, float 
     sum += static_cast<double>(lane_sum<float>(count, [&](auto i) { return exponentials[i]; }));
   }
   return sum;
+}
+
+// The same with e^(x - max), or that times slope_of(x), stored and nothing summed.
+void store_weights(float* row, std::int64_t vocab, float max, float softcap) {
+  if (softcap <= 0.0F) {
+    for (std::int64_t i = 0; i < vocab; ++i) row[i] = exp_float(row[i] - max);
+    return;
+  }
+  for (std::int64_t i = 0; i < vocab; ++i) {
+    row[i] = exp_float(row[i] - max) * slope_of(row[i], softcap);
+  }
 }
 
 // Of logits that are what the gradient says.
@@ -173,6 +183,51 @@ void cross_entropy_of_parts(RowShape shape, float* logits, const std::int32_t* l
     if (column < 0 || column >= shape.width) continue;
     const double of_mine = parts.numbers[apart * parts.rank + 2 * shape.rows + row];
     here[column] -= of_label(gradient, static_cast<float>(of_mine));
+  }
+}
+
+void tile_maxima(RowShape shape, const float* logits, bool first_tile, float* max) {
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    const float here = row_max(logits + row * shape.width, shape.width);
+    max[row] = first_tile ? here : std::max(max[row], here);
+  }
+}
+
+void tile_sums(const TileRows& tile, const float* logits, const RowSums& rows) {
+  const RowShape& shape = tile.shape;
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    if (tile.labels[row] == kIgnoredLabel) continue;
+    const float* const here = logits + row * shape.width;
+    rows.sum[row] =
+        exp_sum(here, shape.width, rows.max[row], tile.first == 0 ? 0.0 : rows.sum[row]);
+    const std::int64_t column = tile.labels[row] - tile.first;
+    if (column >= 0 && column < shape.width) rows.label_logit[row] = here[column];
+  }
+}
+
+void tile_gradients(const TileRows& tile, float* logits, const RowSums& rows,
+                    const LogitGradient& gradient) {
+  const RowShape& shape = tile.shape;
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    float* const here = logits + row * shape.width;
+    if (tile.labels[row] == kIgnoredLabel) {
+      std::fill_n(here, shape.width, 0.0F);
+      continue;
+    }
+    store_weights(here, shape.width, rows.max[row], gradient.softcap);
+    const auto factor = static_cast<float>(gradient.scale / rows.sum[row]);
+    for (std::int64_t i = 0; i < shape.width; ++i) here[i] *= factor;
+    const std::int64_t column = tile.labels[row] - tile.first;
+    if (column < 0 || column >= shape.width) continue;
+    here[column] -= of_label(gradient, rows.label_logit[row]);
+  }
+}
+
+void tiled_losses(std::int64_t count, const std::int32_t* labels, const RowSums& rows,
+                  double* sum) {
+  for (std::int64_t row = 0; row < count; ++row) {
+    if (labels[row] == kIgnoredLabel) continue;
+    *sum += token_loss(rows.sum[row], rows.max[row], rows.label_logit[row]);
   }
 }
 

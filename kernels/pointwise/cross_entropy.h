@@ -61,4 +61,35 @@ void cross_entropy_of_parts(const core::Work& work, RowShape shape, float* logit
                             const std::int32_t* labels, const VocabParts& parts,
                             const LogitGradient& gradient, double* sum);
 
+// For rows whose logits come in tiles of columns, of a multiple of kVocabTile each but the last:
+// one pass over the tiles for the maxima, one for the sums, one for the gradients. All have the
+// bits of cross_entropy over the whole row. Tiles come in ascending order.
+inline constexpr std::int64_t kVocabTile = 4096;
+
+// Columns [first, first + width) of a vocabulary.
+struct TileRows {
+  RowShape shape;
+  std::int64_t first = 0;
+  const std::int32_t* labels = nullptr;  // [rows]
+};
+// What is known of every row of logits.
+struct RowSums {
+  float* max = nullptr;
+  float* label_logit = nullptr;
+  double* sum = nullptr;  // of e^(x - max)
+};
+
+// The first tile assigns the maxima, the others raise them.
+void tile_maxima(const core::Work& work, RowShape shape, const float* logits, bool first_tile,
+                 float* max);
+// The first tile assigns the sums, the others add to them. The label's logit is taken where it is.
+void tile_sums(const core::Work& work, const TileRows& tile, const float* logits,
+               const RowSums& rows);
+// The logits become their gradients.
+void tile_gradients(const core::Work& work, const TileRows& tile, float* logits,
+                    const RowSums& rows, const LogitGradient& gradient);
+// Adds the losses of the rows to `sum`, in their order.
+void tiled_losses(const core::Work& work, std::int64_t count, const std::int32_t* labels,
+                  const RowSums& rows, double* sum);
+
 }  // namespace fm::kernels

@@ -34,6 +34,10 @@ constexpr TraceForm kCrossEntropy = of_rows("cross_entropy");
 constexpr TraceForm kCrossEntropyLoss = of_rows("cross_entropy_loss");
 constexpr TraceForm kCrossEntropyOfParts = of_rows("cross_entropy_of_parts");
 constexpr TraceForm kLabelLogits = of_rows("label_logits");
+constexpr TraceForm kTileMaxima = of_rows("tile_maxima");
+constexpr TraceForm kTileSums = of_rows("tile_sums");
+constexpr TraceForm kTileGradients = of_rows("tile_gradients");
+constexpr TraceForm kTiledLosses = of_rows("tiled_losses");
 constexpr TraceForm kSplitSquares = of_rows("split_squares");
 constexpr TraceForm kSplitRstd = of_rows("split_rstd");
 constexpr TraceForm kMuonBegin = of_elements("muon_begin");
@@ -249,6 +253,32 @@ void label_logits(const core::Work& work, RowShape shape, const float* logits,
   const TraceScope scope(work.queue, kLabelLogits, rows(shape.rows, 1, 1));
   launch(work, &DeviceKernels::label_logits, &CpuKernels::label_logits, shape, logits, labels,
          first, numbers);
+}
+
+void tile_maxima(const core::Work& work, RowShape shape, const float* logits, bool first_tile,
+                 float* max) {
+  const TraceScope scope(work.queue, kTileMaxima, rows(shape.rows, shape.width, 1));
+  launch(work, &DeviceKernels::tile_maxima, &CpuKernels::tile_maxima, shape, logits, first_tile,
+         max);
+}
+
+void tile_sums(const core::Work& work, const TileRows& tile, const float* logits,
+               const RowSums& sums) {
+  const TraceScope scope(work.queue, kTileSums, rows(tile.shape.rows, tile.shape.width, 1));
+  launch(work, &DeviceKernels::tile_sums, &CpuKernels::tile_sums, tile, logits, sums);
+}
+
+void tile_gradients(const core::Work& work, const TileRows& tile, float* logits,
+                    const RowSums& sums, const LogitGradient& gradient) {
+  const TraceScope scope(work.queue, kTileGradients, rows(tile.shape.rows, tile.shape.width, 2));
+  launch(work, &DeviceKernels::tile_gradients, &CpuKernels::tile_gradients, tile, logits, sums,
+         gradient);
+}
+
+void tiled_losses(const core::Work& work, std::int64_t count, const std::int32_t* labels,
+                  const RowSums& sums, double* sum) {
+  const TraceScope scope(work.queue, kTiledLosses, rows(count, 1, 1));
+  launch(work, &DeviceKernels::tiled_losses, &CpuKernels::tiled_losses, count, labels, sums, sum);
 }
 
 void split_squares(const core::Work& work, const SplitShape& shape, const float* rstd,

@@ -70,6 +70,10 @@ struct KernelTable {
   Form<decltype(kernels::cross_entropy_loss)>* cross_entropy_loss = nullptr;
   Form<decltype(kernels::cross_entropy_of_parts)>* cross_entropy_of_parts = nullptr;
   Form<decltype(kernels::label_logits)>* label_logits = nullptr;
+  Form<decltype(kernels::tile_maxima)>* tile_maxima = nullptr;
+  Form<decltype(kernels::tile_sums)>* tile_sums = nullptr;
+  Form<decltype(kernels::tile_gradients)>* tile_gradients = nullptr;
+  Form<decltype(kernels::tiled_losses)>* tiled_losses = nullptr;
   Form<decltype(kernels::split_squares)>* split_squares = nullptr;
   Form<decltype(kernels::split_rstd)>* split_rstd = nullptr;
   Form<decltype(kernels::muon_begin)>* muon_begin = nullptr;

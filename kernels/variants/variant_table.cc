@@ -116,6 +116,10 @@ extern WithoutWork<decltype(kernels::cross_entropy)> cross_entropy;
 extern WithoutWork<decltype(kernels::cross_entropy_loss)> cross_entropy_loss;
 extern WithoutWork<decltype(kernels::cross_entropy_of_parts)> cross_entropy_of_parts;
 extern WithoutWork<decltype(kernels::label_logits)> label_logits;
+extern WithoutWork<decltype(kernels::tile_maxima)> tile_maxima;
+extern WithoutWork<decltype(kernels::tile_sums)> tile_sums;
+extern WithoutWork<decltype(kernels::tile_gradients)> tile_gradients;
+extern WithoutWork<decltype(kernels::tiled_losses)> tiled_losses;
 extern WithoutWork<decltype(kernels::split_squares)> split_squares;
 extern WithoutWork<decltype(kernels::split_rstd)> split_rstd;
 extern WithoutWork<decltype(kernels::muon_begin)> muon_begin;
@@ -149,6 +153,10 @@ constexpr CpuKernels kKernels = {.fp32 = kElements<float>,
                                  .cross_entropy_loss = cross_entropy_loss,
                                  .cross_entropy_of_parts = cross_entropy_of_parts,
                                  .label_logits = label_logits,
+                                 .tile_maxima = tile_maxima,
+                                 .tile_sums = tile_sums,
+                                 .tile_gradients = tile_gradients,
+                                 .tiled_losses = tiled_losses,
                                  .split_squares = split_squares,
                                  .split_rstd = split_rstd,
                                  .muon_begin = muon_begin,

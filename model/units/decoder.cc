@@ -12,6 +12,7 @@
 #include "model/units/head.h"
 #include "model/units/initial_values.h"
 #include "model/units/lora.h"
+#include "model/units/tiles.h"
 
 namespace fm::model {
 namespace {
@@ -105,6 +106,8 @@ Model make_decoder(const DecoderConfig& config, const ModelChoices& choices) {
   model.tied = config.tied;
   model.element = element;
   model.share = choices.share;
+  model.tiles = make_tiles(config, choices);
+  model.tile_rows = choices.tile_rows;
   return model;
 }
 
@@ -114,6 +117,7 @@ OpenedModel open_decoder(const DecoderConfig& config, const ConfigReader& file,
   opened.model = make_decoder(config, choices);
   opened.facts = facts_of(config, file);
   opened.facts.unknown_keys = unknown_keys(file);
+  opened.facts.whole_because = why_whole(config, choices);
   opened.facts.lora_targets = targets_of(config, choices.lora);
   opened.make = [config](const ModelChoices& others) { return make_decoder(config, others); };
   opened.init = [config](const core::ParamEntry& entry, std::uint64_t seed, core::Elements first,

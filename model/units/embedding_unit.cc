@@ -22,10 +22,12 @@ std::string table_name(const DecoderConfig& config) {
 UnitTables make_tables(const DecoderConfig& config, const ModelChoices& choices) {
   const ModuleNames& names = config.names;
   std::vector<core::ParamEntry> entries;
-  entries.push_back({.name = table_name(config),
-                     .shape = {config.vocab, config.hidden},
-                     .kind = core::ParamKind::kEmbedding,
-                     .split_dim = 0});
+  if (choices.tile_rows == 0) {
+    entries.push_back({.name = table_name(config),
+                       .shape = {config.vocab, config.hidden},
+                       .kind = core::ParamKind::kEmbedding,
+                       .split_dim = 0});
+  }
   if (!names.positions.empty()) {
     entries.push_back({.name = names.base + names.positions + ".weight",
                        .shape = {config.max_positions, config.hidden},
@@ -82,8 +84,39 @@ void EmbeddingUnit<T>::look_up(const UnitCall& call, T* out_ND) const {
   } else {
     look_up_part(call, out_ND);
   }
-  if (scale_ != 1.0F)
-    kernels::scale(call.work, call.input.shape.tokens() * hidden_, scale_, out_ND);
+  scale_rows(call, out_ND);
+}
+
+template <class T>
+void EmbeddingUnit<T>::scale_rows(const UnitCall& call, T* out_ND) const {
+  if (scale_ == 1.0F) return;
+  kernels::scale(call.work, call.input.shape.tokens() * hidden_, scale_, out_ND);
+}
+
+template <class T>
+void EmbeddingUnit<T>::forward_tile(const TileCall& call, void* output_BTD) const {
+  const std::span<const std::int32_t> tokens = call.call.input.tokens();
+  const core::IndexRange& rows = call.tile.rows;
+  const T* const tile = static_cast<const T*>(call.call.weights.own);
+  for (std::size_t at = 0; at < tokens.size(); ++at) {
+    FM_CHECK(tokens[at] >= 0 && tokens[at] < vocab_, "token ", tokens[at], " reached a model of ",
+             vocab_);
+    const std::int64_t row = tokens[at] - rows.first;
+    if (row < 0 || row >= rows.count) continue;
+    kernels::copy(call.call.work, hidden_, tile + row * hidden_,
+                  static_cast<T*>(output_BTD) + static_cast<std::int64_t>(at) * hidden_);
+  }
+}
+
+template <class T>
+void EmbeddingUnit<T>::backward_tile(const TileCall& call) const {
+  const core::IndexRange& rows = call.tile.rows;
+  const core::Work& work = call.call.work;
+  if (call.gradient.write == Write::kAssign)
+    kernels::clear(work, rows.count * hidden_, call.gradient.rows);
+  kernels::embedding_backward(
+      work, call.call.input.tokens_of_work(), {rows.first, rows.count, pad_id_},
+      static_cast<const T*>(call.call.saved.parked), hidden_, call.gradient.rows);
 }
 
 // Every row is on exactly one rank, so the sums are exact.
@@ -112,7 +145,11 @@ void EmbeddingUnit<T>::forward(const UnitCall& call, void* output_BTD) const {
   const core::Arena::Scope scope(call.work.arena);
   T* out_BTD = static_cast<T*>(output_BTD);
   if (own.some()) out_BTD = call.work.arena.take<T>(own.all * hidden_);
-  look_up(call, out_BTD);
+  if (choices_.tile_rows == 0) {
+    look_up(call, out_BTD);
+  } else {
+    scale_rows(call, out_BTD);
+  }
   if (positions_ > 0) {
     check_positions(call.input.shape.row());
     const T* const positions_TD = UnitWeights<T>(call.weights).at(positions_at_);
@@ -150,8 +187,10 @@ void EmbeddingUnit<T>::backward_input(const UnitCall& call, void* doutput_BTD, v
   FM_CHECK(parked_BTD != nullptr && doutput_BTD != nullptr,
            "the embedding parks the gradient that it takes");
   const TokenPart own = token_part(call.input.shape.tokens(), choices_);
-  kernels::copy(call.work, own.count * hidden_, static_cast<const T*>(doutput_BTD),
-                parked_BTD + own.first * hidden_);
+  if (parked_BTD != doutput_BTD) {  // tiles read the gradient where it is
+    kernels::copy(call.work, own.count * hidden_, static_cast<const T*>(doutput_BTD),
+                  parked_BTD + own.first * hidden_);
+  }
   gather_tokens(call.work, call.peers.tensor, own, hidden_, parked_BTD);
   drop(call.work, dropout_at(call.input, dropout_, 0, DropPlace::kEmbedding), call.input, hidden_,
        parked_BTD);

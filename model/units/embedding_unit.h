@@ -23,6 +23,8 @@ class EmbeddingUnit final : public Unit {
   void backward_input(const UnitCall& call, void* doutput_BTD, void* dinput_BTD) const override;
   void backward_weight(const UnitCall& call, const Gradients& gradients,
                        Write write) const override;
+  void forward_tile(const TileCall& call, void* output_BTD) const override;
+  void backward_tile(const TileCall& call) const override;
   void decode(const UnitCall& call, std::span<const CachedSequence> sequences,
               void* output_ND) const override;
 
@@ -30,6 +32,7 @@ class EmbeddingUnit final : public Unit {
   // The rows of the table, scaled; with tensor parallelism each rank has some rows, and the results
   // are summed.
   void look_up(const UnitCall& call, T* out_ND) const;
+  void scale_rows(const UnitCall& call, T* out_ND) const;
   void look_up_part(const UnitCall& call, T* out_ND) const;
   kernels::TableRows rows() const { return {rows_.first, rows_.count, pad_id_}; }
   void check_positions(std::int64_t row) const;  // of a row with so many tokens

@@ -30,7 +30,7 @@ UnitTables make_tables(const DecoderConfig& config, const ModelChoices& choices)
   if (config.block.norm == NormKind::kLayer) {
     entries.push_back({.name = norm + ".bias", .shape = {config.hidden}, .kind = ParamKind::kBias});
   }
-  if (!config.tied) {
+  if (!config.tied && choices.tile_rows == 0) {
     entries.push_back({.name = matrix_name(config),
                        .shape = {config.vocab, config.hidden},
                        .kind = ParamKind::kEmbedding,
@@ -47,6 +47,34 @@ UnitTables make_tables(const DecoderConfig& config, const ModelChoices& choices)
 }
 
 }  // namespace
+
+// What is known between the passes over the tiles; rows of the whole micro-batch.
+template <class T>
+struct Head<T>::Between {
+  T* normed_ND;
+  float* dnormed_ND;
+  NormRows kept;
+  kernels::RowSums sums;
+
+  static Between take(const Head& head, std::int64_t tokens, Carver& carver) {
+    Between out{.normed_ND = carver.take<T>(tokens * head.hidden_),
+                .dnormed_ND = carver.take<float>(tokens * head.hidden_),
+                .kept = NormRows::take(head.norm_, tokens, carver),
+                .sums = {}};
+    out.sums = {.max = carver.take<float>(tokens),
+                .label_logit = carver.take<float>(tokens),
+                .sum = carver.take<double>(tokens)};
+    return out;
+  }
+  static Between of(const Head& head, const UnitCall& call) {
+    Carver carver(call.saved.kept);
+    return take(head, call.input.shape.tokens(), carver);
+  }
+  // Those of `rows` from `row` on.
+  kernels::RowSums sums_at(std::int64_t row) const {
+    return {sums.max + row, sums.label_logit + row, sums.sum + row};
+  }
+};
 
 // The work space of a chunk of rows.
 template <class T>
@@ -94,6 +122,7 @@ template <class T>
 UnitSizes Head<T>::sizes(core::BatchShape shape) const {
   using core::Arena;
   const std::int64_t rows = chunk_rows(shape.tokens());
+  if (choices_.tile_rows > 0) return sizes_of_tiles(shape);
   core::Bytes scratch = Arena::aligned<float>(rows) + Arena::aligned<T>(rows * hidden_) +
                         Arena::aligned<float>(rows * hidden_) +
                         Arena::aligned<float>(rows * vocab_) + Arena::aligned<float>(hidden_);
@@ -112,6 +141,27 @@ UnitSizes Head<T>::sizes(core::BatchShape shape) const {
   return {.input = core::Bytes(values * static_cast<std::int64_t>(sizeof(T))),
           .scratch = scratch,
           .to_tensor_peers = {evaluate.sent(), {}, beside.sent(), {}}};
+}
+
+// Of one tile; of the norm, which comes behind all of them, too.
+template <class T>
+UnitSizes Head<T>::sizes_of_tiles(core::BatchShape shape) const {
+  using core::Arena;
+  const std::int64_t columns = tile_ranges(vocab_, choices_.tile_rows).back().count;
+  const std::int64_t logits = chunk_rows(shape.tokens()) * std::max(columns, choices_.tile_rows);
+  core::Bytes tile = Arena::aligned<float>(logits);
+  if (!kIsFp32<T>) tile += Arena::aligned<T>(logits);
+  const core::Bytes norm = Arena::aligned<float>(hidden_) * (norm_bias_at_.there() ? 2 : 1);
+  const std::int64_t values = shape.tokens() * hidden_;
+  return {.input = core::Bytes(values * static_cast<std::int64_t>(sizeof(T))),
+          .scratch = std::max(tile, norm)};
+}
+
+template <class T>
+core::Bytes Head<T>::between_tiles(core::BatchShape shape) const {
+  Carver counted(nullptr);
+  Between::take(*this, shape.tokens(), counted);
+  return counted.used();
 }
 
 template <class T>
@@ -148,17 +198,26 @@ const float* Head<T>::take_bias(const Weights& weights, core::Work& work) const 
 template <class T>
 typename Head<T>::Chunk Head<T>::take_chunk(core::BatchShape shape, core::Work& work) const {
   const std::int64_t rows = chunk_rows(shape.tokens());
-  Chunk chunk = {.shape = {rows, hidden_, vocab_},
-                 .kept = {.rstd = work.arena.take<float>(rows)},
-                 .normed_ND = work.arena.take<T>(rows * hidden_),
-                 .dnormed_ND = work.arena.take<float>(rows * hidden_),
-                 .logits_NV = work.arena.take<float>(rows * vocab_),
-                 .dlogits_NV = nullptr};
+  Chunk chunk = take_logits({rows, hidden_, vocab_}, work);
+  chunk.kept.rstd = work.arena.take<float>(rows);
+  chunk.normed_ND = work.arena.take<T>(rows * hidden_);
+  chunk.dnormed_ND = work.arena.take<float>(rows * hidden_);
   if (centers(norm_.kind)) chunk.kept.mean = work.arena.take<float>(rows);
+  return chunk;
+}
+
+template <class T>
+typename Head<T>::Chunk Head<T>::take_logits(const LinearShape& shape, core::Work& work) const {
+  Chunk chunk = {.shape = shape,
+                 .kept = {},
+                 .normed_ND = nullptr,
+                 .dnormed_ND = nullptr,
+                 .logits_NV = work.arena.take<float>(shape.tokens * shape.out),
+                 .dlogits_NV = nullptr};
   if constexpr (kIsFp32<T>) {
     chunk.dlogits_NV = chunk.logits_NV;
   } else {
-    chunk.dlogits_NV = work.arena.take<T>(rows * vocab_);
+    chunk.dlogits_NV = work.arena.take<T>(shape.tokens * shape.out);
   }
   return chunk;
 }
@@ -254,9 +313,101 @@ T* Head<T>::all_hidden(const UnitCall& call, const TokenPart& own, const T* hidd
   return all_BTD;
 }
 
+// In pieces of columns, the same whether the matrix is whole or in tiles.
+template <class T>
+void Head<T>::input_gradient(const core::Work& work, const Chunk& chunk, const T* matrix_VD,
+                             Beta beta) const {
+  const LinearShape& all = chunk.shape;
+  for (std::int64_t at = 0; at < all.out; at += kTileStep) {
+    kernels::gemm(work, {all.tokens, hidden_, std::min(kTileStep, all.out - at)},
+                  {chunk.dlogits_NV + at, all.out}, {matrix_VD + at * hidden_, hidden_},
+                  {chunk.dnormed_ND, hidden_, at == 0 ? beta : Beta::kOne});
+  }
+}
+
+template <class T>
+void Head<T>::begin_tiles(const UnitCall& call, const void* hidden_BTD) const {
+  check_labels(call.input);
+  const Between all = Between::of(*this, call);
+  const kernels::RowShape rows{call.input.shape.tokens(), hidden_};
+  const T* const hidden_ND = static_cast<const T*>(hidden_BTD);
+  norm_rows(call.work, norm_, rows, hidden_ND, all.kept);
+  norm_apply<T>(call.work, norm_, rows,
+                {hidden_ND, norm_weights(call.weights), all.kept, all.normed_ND});
+}
+
+template <class T>
+void Head<T>::pass_tile(const TileCall& at, TilePass pass, double scale) const {
+  const auto& [weights, input, saved, work, peers] = at.call;
+  const core::Arena::Scope scope(work.arena);
+  const Between all = Between::of(*this, at.call);
+  const std::int64_t tokens = input.shape.tokens();
+  const T* const matrix = static_cast<const T*>(weights.own);
+  Chunk chunk = take_logits({chunk_rows(tokens), hidden_, at.tile.rows.count}, work);
+  const std::int64_t step = chunk.shape.tokens;
+  for (std::int64_t row = 0; row < tokens; row += step) {
+    chunk.shape.tokens = std::min(step, tokens - row);
+    chunk.normed_ND = all.normed_ND + row * hidden_;
+    chunk.dnormed_ND = all.dnormed_ND + row * hidden_;
+    linear(work, chunk.shape, chunk.normed_ND, matrix, chunk.logits_NV);
+    finish_logits(work, chunk);
+    const kernels::TileRows rows{chunk.logit_rows(), at.tile.rows.first,
+                                 input.of_work().labels_BT + row};
+    const kernels::RowSums sums = all.sums_at(row);
+    switch (pass) {
+      case TilePass::kMaxima:
+        kernels::tile_maxima(work, rows.shape, chunk.logits_NV, rows.first == 0, sums.max);
+        break;
+      case TilePass::kSums: kernels::tile_sums(work, rows, chunk.logits_NV, sums); break;
+      case TilePass::kGradients:
+        kernels::tile_gradients(work, rows, chunk.logits_NV, sums,
+                                {scale * form_.scale, form_.softcap});
+        chunk.round_dlogits(work);
+        linear_weight(work, chunk.shape, chunk.dlogits_NV, chunk.normed_ND, at.gradient.rows,
+                      row == 0 ? beta_of(at.gradient.write) : Beta::kOne);
+        input_gradient(work, chunk, matrix, rows.first == 0 ? Beta::kZero : Beta::kOne);
+        break;
+    }
+  }
+}
+
+// Behind the last pass: what is left of the loss, and the norm's backward.
+template <class T>
+void Head<T>::finish_tiles(const UnitCall& call, T* hidden_BTD, const Gradients& gradients,
+                           Write write, double* sum) const {
+  const auto& [weights, input, saved, work, peers] = call;
+  const core::Arena::Scope scope(work.arena);
+  const Between all = Between::of(*this, call);
+  const std::int64_t tokens = input.shape.tokens();
+  kernels::tiled_losses(work, tokens, input.of_work().labels_BT, all.sums, sum);
+  const NormSums sums = take_sums(work);
+  const std::int64_t step = chunk_rows(tokens);
+  for (std::int64_t row = 0; row < tokens; row += step) {
+    T* const hidden_ND = hidden_BTD + row * hidden_;
+    float* const mean = all.kept.mean == nullptr ? nullptr : all.kept.mean + row;
+    norm_backward<T>(work, norm_, {std::min(step, tokens - row), hidden_},
+                     {.x = hidden_ND,
+                      .weights = norm_weights(weights),
+                      .kept = {all.kept.rstd + row, mean},
+                      .dy = all.dnormed_ND + row * hidden_,
+                      .residual = nullptr,
+                      .dx = hidden_ND,
+                      .sums = sums});
+  }
+  const auto put = [&](const float* from, const ParamPlace& place) {
+    if (place.trained())
+      write_vector(call.work, hidden_, from, gradients.own + place.offset, write);
+  };
+  put(sums.weight, norm_at_);
+  put(sums.bias, norm_bias_at_);
+}
+
 template <class T>
 void Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale, const Gradients& gradients,
                    Write write, double* sum) const {
+  if (choices_.tile_rows > 0) {
+    return finish_tiles(call, static_cast<T*>(hidden_BTD), gradients, write, sum);
+  }
   const auto& [weights, input, saved, work, peers] = call;
   check_labels(input);
   const core::Arena::Scope scope(work.arena);
@@ -288,7 +439,7 @@ void Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale, const G
                     matrix_base + matrix_at_.offset, row == 0 ? beta_of(write) : Beta::kOne);
     }
     if (!gives) continue;
-    linear_input(work, chunk.shape, chunk.dlogits_NV, matrix_of(weights), chunk.dnormed_ND);
+    input_gradient(work, chunk, matrix_of(weights), Beta::kZero);
     sum_over(work, peers.tensor, chunk.shape.tokens * hidden_, chunk.dnormed_ND);
     norm_backward<T>(work, norm_, chunk.hidden_rows(),
                      {.x = hidden_ND,
@@ -317,6 +468,10 @@ void Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale, const G
 template <class T>
 void Head<T>::evaluate(const UnitCall& call, const void* hidden_BTD, double* sum) const {
   const auto& [weights, input, saved, work, peers] = call;
+  if (choices_.tile_rows > 0) {
+    return kernels::tiled_losses(work, input.shape.tokens(), input.of_work().labels_BT,
+                                 Between::of(*this, call).sums, sum);
+  }
   check_labels(input);
   const core::Arena::Scope scope(work.arena);
   const TokenPart own = token_part(input.shape.tokens(), choices_);

@@ -10,6 +10,7 @@
 #include "model/units/linear.h"
 #include "model/units/norm.h"
 #include "model/units/tensor_parallel.h"
+#include "model/units/tiles.h"
 #include "model/units/unit_tables.h"
 
 namespace fm::model {
@@ -42,11 +43,15 @@ class Head final : public LossUnit {
   void loss(const UnitCall& call, void* hidden_BTD, double scale, const Gradients& gradients,
             Write write, double* sum) const override;
   void evaluate(const UnitCall& call, const void* hidden_BTD, double* sum) const override;
+  core::Bytes between_tiles(core::BatchShape shape) const override;
+  void begin_tiles(const UnitCall& call, const void* hidden_BTD) const override;
+  void pass_tile(const TileCall& at, TilePass pass, double scale) const override;
   void logits(const Weights& weights, std::int64_t rows, const void* hidden_ND, float* logits_NV,
               core::Work& work) const override;
 
  private:
   struct Chunk;
+  struct Between;
 
   bool alone() const { return share_.count == 1; }
   // The same on all ranks.
@@ -57,6 +62,7 @@ class Head final : public LossUnit {
   NormWeights<T> norm_weights(const Weights& weights) const;
   // The bias of the head in fp32, in the arena; null where it has none.
   const float* take_bias(const Weights& weights, core::Work& work) const;
+  Chunk take_logits(const LinearShape& shape, core::Work& work) const;
   Chunk take_chunk(core::BatchShape shape, core::Work& work) const;
   // hidden rows -> chunk.kept, chunk.normed
   void norm_chunk(const core::Work& work, const Weights& weights, const T* hidden_ND,
@@ -66,6 +72,12 @@ class Head final : public LossUnit {
   // The same as norm_chunk, and writes chunk.logits
   void forward_chunk(const core::Work& work, const Weights& weights, const T* hidden_ND,
                      const Chunk& chunk) const;
+  // The gradient of chunk.normed_ND, or a part of it that is added.
+  void input_gradient(const core::Work& work, const Chunk& chunk, const T* matrix_VD,
+                      Beta beta) const;
+  UnitSizes sizes_of_tiles(core::BatchShape shape) const;
+  void finish_tiles(const UnitCall& call, T* hidden_BTD, const Gradients& gradients, Write write,
+                    double* sum) const;
   void check_labels(const UnitInput& input) const;
   // The hidden states of all tokens; in the arena where this rank has only some of them.
   T* all_hidden(const UnitCall& call, const TokenPart& own, const T* hidden_BTD) const;

@@ -121,6 +121,16 @@ TEST_P(Variants, PartsOfRowsAndVocabularies) {
     append(out, logits);
     variant.exponentials({3, size()}, 9.0F, logits.data(), parts.data(), parts.data() + 3);
     append(out, logits);
+    logits = values(3 * size(), 5, false);
+    const TileRows tile{{3, size()}, 0, labels};
+    Floats of_rows(6);
+    const RowSums known{of_rows.data(), of_rows.data() + 3, parts.data()};
+    variant.tile_maxima(tile.shape, logits.data(), true, known.max);
+    variant.tile_sums(tile, logits.data(), known);
+    variant.tiled_losses(3, labels, known, &sum);
+    variant.tile_gradients(tile, logits.data(), known, {0.125, 9.0F});
+    append(out, logits);
+    append(out, of_rows);
     out.push_back(static_cast<float>(sum));
     const std::vector<std::int32_t> tokens = {1, 9, 0, 2};
     Floats rows(4 * w.size());
