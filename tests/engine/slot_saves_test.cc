@@ -4,13 +4,17 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/fault.h"
+#include "engine/plan/memory_fit.h"
 #include "engine/plan/save_room.h"
 #include "engine/plan/tier_forecast.h"
 #include "engine/run/run_saves.h"
+#include "engine/shown/plan.h"
 #include "engine/state/persistence.h"
 #include "engine/step/tensors.h"
 #include "trainer_case.h"
@@ -240,6 +244,39 @@ TEST_F(SlotSavesAndFaults, AnExportReadsWhatSleepsOnce) {
     EXPECT_EQ(state.store->totals().read, core::Bytes(0));
   });
   EXPECT_TRUE(fs::exists(fs::path(all.output_dir) / "hf" / "model.safetensors"));
+}
+
+TEST_F(SlotSavesAndFaults, ThePlanSaysWhatTheSlotTakesOrThatDrivesHaveNoRoomForIt) {
+  const TrainOptions options = sleeping("run", kEarly);
+  const model::OpenedModel opened = open_run_model(options);
+  const auto planned = [&](std::optional<core::Bytes> free) {
+    return nlohmann::json::parse(plan_json(options, opened, {kRanks}, {.drives = {.free = free}}));
+  };
+  const auto has_note = [](const nlohmann::json& plan) {
+    return plan["notes"].dump().find("drives have no room for a further slot") != std::string::npos;
+  };
+  const nlohmann::json roomy = planned(std::nullopt);
+  const nlohmann::json rank = roomy["tiers"]["pipe_ranks"][0];
+  EXPECT_GT(rank["save_slot_bytes"], 0);
+  EXPECT_EQ(rank["save_slot_bytes"], rank["second_slot_bytes"]);
+  const core::Bytes needed(roomy["tiers"]["nvme_bytes"].get<std::int64_t>());
+  EXPECT_FALSE(has_note(planned(needed)));
+  const nlohmann::json tight = planned(needed - core::Bytes(1));
+  EXPECT_TRUE(has_note(tight));
+  EXPECT_EQ(tight["tiers"]["pipe_ranks"][0]["save_slot_bytes"], 0);
+  EXPECT_EQ(tight["tiers"]["pipe_ranks"][0]["second_slot_bytes"], rank["second_slot_bytes"]);
+}
+
+// A host that is full of the run itself; only what is copied asks for more room than that.
+TEST_F(SlotSavesAndFaults, NeedNoRoomToSpareWhereNothingIsCopied) {
+  for (const bool copies : {false, true}) {
+    const TrainOptions options = sleeping("run", {copies ? Sleeps::kOptimizer : Sleeps::kBoth, 3});
+    const core::Bytes all = plan_of(options).memory(0).total() * kRanks;
+    const RankLimits limits(kRanks, {{"host", "a host", all}});
+    const model::OpenedModel opened = open_run_model(options);
+    const WorldShape world{.ranks = kRanks, .sharing = core::ParamSharing::kOneHost};
+    EXPECT_EQ(with_fitting_saves(options, opened.model, world, limits).save_async, !copies);
+  }
 }
 
 // As long as this lives no file of this process is longer.
