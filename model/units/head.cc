@@ -16,6 +16,17 @@ namespace {
 template <class T>
 constexpr bool kIsFp32 = std::is_same_v<T, float>;
 
+// piece(first, count) for the columns of logits that are multiplied together. The last piece has
+// the rest, as the last tile has.
+template <class Piece>
+void for_every_piece(std::int64_t columns, const Piece& piece) {
+  const std::int64_t pieces = std::max<std::int64_t>(1, columns / kTileStep);
+  for (std::int64_t at = 0; at < pieces; ++at) {
+    const std::int64_t first = at * kTileStep;
+    piece(first, at + 1 < pieces ? kTileStep : columns - first);
+  }
+}
+
 // The matrix of logits.
 std::string matrix_name(const DecoderConfig& config) {
   const ModuleNames& names = config.names;
@@ -242,7 +253,7 @@ template <class T>
 void Head<T>::forward_chunk(const core::Work& work, const Weights& weights, const T* hidden_ND,
                             const Chunk& chunk) const {
   norm_chunk(work, weights, hidden_ND, chunk);
-  linear(work, chunk.shape, chunk.normed_ND, matrix_of(weights), chunk.logits_NV);
+  multiply(work, chunk, matrix_of(weights));
   finish_logits(work, chunk);
 }
 
@@ -313,16 +324,39 @@ T* Head<T>::all_hidden(const UnitCall& call, const TokenPart& own, const T* hidd
   return all_BTD;
 }
 
-// In pieces of columns, the same whether the matrix is whole or in tiles.
+// All three products are made in pieces of columns, the same whether the matrix is whole or in
+// tiles: an element of oneDNN's depends on the sides of its product.
+
+template <class T>
+void Head<T>::multiply(const core::Work& work, const Chunk& chunk, const T* matrix_VD) const {
+  const LinearShape& all = chunk.shape;
+  for_every_piece(all.out, [&](std::int64_t at, std::int64_t count) {
+    kernels::gemm(work, {all.tokens, count, hidden_}, {chunk.normed_ND, hidden_},
+                  {matrix_VD + at * hidden_, hidden_, kernels::Form::kTransposed},
+                  {chunk.logits_NV + at, all.out});
+  });
+}
+
+template <class T>
+void Head<T>::matrix_gradient(const core::Work& work, const Chunk& chunk, float* gradient_VD,
+                              Beta beta) const {
+  const LinearShape& all = chunk.shape;
+  for_every_piece(all.out, [&](std::int64_t at, std::int64_t count) {
+    kernels::gemm(work, {count, hidden_, all.tokens},
+                  {chunk.dlogits_NV + at, all.out, kernels::Form::kTransposed},
+                  {chunk.normed_ND, hidden_}, {gradient_VD + at * hidden_, hidden_, beta});
+  });
+}
+
 template <class T>
 void Head<T>::input_gradient(const core::Work& work, const Chunk& chunk, const T* matrix_VD,
                              Beta beta) const {
   const LinearShape& all = chunk.shape;
-  for (std::int64_t at = 0; at < all.out; at += kTileStep) {
-    kernels::gemm(work, {all.tokens, hidden_, std::min(kTileStep, all.out - at)},
-                  {chunk.dlogits_NV + at, all.out}, {matrix_VD + at * hidden_, hidden_},
+  for_every_piece(all.out, [&](std::int64_t at, std::int64_t count) {
+    kernels::gemm(work, {all.tokens, hidden_, count}, {chunk.dlogits_NV + at, all.out},
+                  {matrix_VD + at * hidden_, hidden_},
                   {chunk.dnormed_ND, hidden_, at == 0 ? beta : Beta::kOne});
-  }
+  });
 }
 
 template <class T>
@@ -349,7 +383,7 @@ void Head<T>::pass_tile(const TileCall& at, TilePass pass, double scale) const {
     chunk.shape.tokens = std::min(step, tokens - row);
     chunk.normed_ND = all.normed_ND + row * hidden_;
     chunk.dnormed_ND = all.dnormed_ND + row * hidden_;
-    linear(work, chunk.shape, chunk.normed_ND, matrix, chunk.logits_NV);
+    multiply(work, chunk, matrix);
     finish_logits(work, chunk);
     const kernels::TileRows rows{chunk.logit_rows(), at.tile.rows.first,
                                  input.of_work().labels_BT + row};
@@ -363,8 +397,8 @@ void Head<T>::pass_tile(const TileCall& at, TilePass pass, double scale) const {
         kernels::tile_gradients(work, rows, chunk.logits_NV, sums,
                                 {scale * form_.scale, form_.softcap});
         chunk.round_dlogits(work);
-        linear_weight(work, chunk.shape, chunk.dlogits_NV, chunk.normed_ND, at.gradient.rows,
-                      row == 0 ? beta_of(at.gradient.write) : Beta::kOne);
+        matrix_gradient(work, chunk, at.gradient.rows,
+                        row == 0 ? beta_of(at.gradient.write) : Beta::kOne);
         input_gradient(work, chunk, matrix, rows.first == 0 ? Beta::kZero : Beta::kOne);
         break;
     }
@@ -435,8 +469,8 @@ void Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale, const G
       kernels::column_sums(work, chunk.logit_rows(), chunk.logits_NV, dbias_V);
     chunk.round_dlogits(work);
     if (trains_matrix) {
-      linear_weight(work, chunk.shape, chunk.dlogits_NV, chunk.normed_ND,
-                    matrix_base + matrix_at_.offset, row == 0 ? beta_of(write) : Beta::kOne);
+      matrix_gradient(work, chunk, matrix_base + matrix_at_.offset,
+                      row == 0 ? beta_of(write) : Beta::kOne);
     }
     if (!gives) continue;
     input_gradient(work, chunk, matrix_of(weights), Beta::kZero);

@@ -72,7 +72,10 @@ class Head final : public LossUnit {
   // The same as norm_chunk, and writes chunk.logits
   void forward_chunk(const core::Work& work, const Weights& weights, const T* hidden_ND,
                      const Chunk& chunk) const;
-  // The gradient of chunk.normed_ND, or a part of it that is added.
+  // logits = normed matrix^T, and what follows for the matrix and for chunk.normed_ND.
+  void multiply(const core::Work& work, const Chunk& chunk, const T* matrix_VD) const;
+  void matrix_gradient(const core::Work& work, const Chunk& chunk, float* gradient_VD,
+                       Beta beta) const;
   void input_gradient(const core::Work& work, const Chunk& chunk, const T* matrix_VD,
                       Beta beta) const;
   UnitSizes sizes_of_tiles(core::BatchShape shape) const;

@@ -16,19 +16,22 @@ namespace {
 
 constexpr std::int64_t kRows = 37;
 constexpr std::int64_t kHidden = 72;
-constexpr std::int64_t kVocab = 2 * kVocabTile + 1131;
+constexpr std::int64_t kVocab = 4 * kVocabTile + 1131;
 
 using Product = std::function<void(const GemmShape&, const Operand<float>&, const Operand<float>&,
                                    const Target<float>&)>;
 
-struct Tile {
+struct Columns {
   std::int64_t first, count;
 };
-std::vector<Tile> tiles_of(std::int64_t columns) {
-  std::vector<Tile> tiles;
-  for (std::int64_t first = 0; first < kVocab; first += columns) {
-    tiles.push_back({first, std::min(columns, kVocab - first)});
+// The last tile has the rest.
+std::vector<Columns> tiles_of(std::int64_t columns) {
+  std::vector<Columns> tiles;
+  for (std::int64_t first = 0; first + columns + kVocabTile <= kVocab; first += columns) {
+    tiles.push_back({first, columns});
   }
+  const std::int64_t first = std::ssize(tiles) * columns;
+  tiles.push_back({first, kVocab - first});
   return tiles;
 }
 
@@ -55,22 +58,33 @@ class TiledHead : public testing::Test {
   LogitForm form;
   LogitGradient gradient{.scale = 1.0 / 7.0};
 
-  Floats logits_of(const Product& product, const Tile& tile) {
+  // All products in pieces, as the head makes them: an element of a library's product depends on
+  // its sides, too.
+  static std::vector<Columns> pieces_of(const Columns& tile) {
+    std::vector<Columns> pieces;
+    for (std::int64_t at = 0; at < std::max<std::int64_t>(1, tile.count / kVocabTile); ++at) {
+      pieces.push_back({at * kVocabTile, kVocabTile});
+    }
+    pieces.back().count = tile.count - pieces.back().first;
+    return pieces;
+  }
+  Floats logits_of(const Product& product, const Columns& tile) {
     Floats out(static_cast<std::size_t>(kRows * tile.count));
-    product({kRows, tile.count, kHidden}, {normed.data(), kHidden},
-            {matrix.data() + tile.first * kHidden, kHidden, Form::kTransposed},
-            {out.data(), tile.count});
+    for (const auto& [at, count] : pieces_of(tile)) {
+      product({kRows, count, kHidden}, {normed.data(), kHidden},
+              {matrix.data() + (tile.first + at) * kHidden, kHidden, Form::kTransposed},
+              {out.data() + at, tile.count});
+    }
     if (form.softcap > 0.0F) form_logits({}, {kRows, tile.count}, form, out.data());
     return out;
   }
-  void backward(const Product& product, const Tile& tile, const Floats& dlogits, Numbers& out) {
-    product({tile.count, kHidden, kRows}, {dlogits.data(), tile.count, Form::kTransposed},
-            {normed.data(), kHidden}, {out.dmatrix.data() + tile.first * kHidden, kHidden});
-    // In pieces, as the head does: what libraries add in one chain depends on the whole length.
-    for (std::int64_t at = 0; at < tile.count; at += kVocabTile) {
-      const std::int64_t first = tile.first + at;
-      product({kRows, kHidden, std::min(kVocabTile, tile.count - at)},
-              {dlogits.data() + at, tile.count}, {matrix.data() + first * kHidden, kHidden},
+  void backward(const Product& product, const Columns& tile, const Floats& dlogits, Numbers& out) {
+    for (const auto& [at, count] : pieces_of(tile)) {
+      const std::int64_t first = (tile.first + at) * kHidden;
+      product({count, kHidden, kRows}, {dlogits.data() + at, tile.count, Form::kTransposed},
+              {normed.data(), kHidden}, {out.dmatrix.data() + first, kHidden});
+      product({kRows, kHidden, count}, {dlogits.data() + at, tile.count},
+              {matrix.data() + first, kHidden},
               {out.dnormed.data(), kHidden, first == 0 ? Beta::kZero : Beta::kOne});
     }
   }
@@ -89,17 +103,17 @@ class TiledHead : public testing::Test {
     Floats label_logit(kRows, NAN);
     Doubles sum(kRows, NAN);
     const RowSums rows{max.data(), label_logit.data(), sum.data()};
-    const std::vector<Tile> tiles = tiles_of(columns);
-    for (const Tile& tile : tiles) {
+    const std::vector<Columns> tiles = tiles_of(columns);
+    for (const Columns& tile : tiles) {
       tile_maxima({}, {kRows, tile.count}, logits_of(product, tile).data(), tile.first == 0,
                   rows.max);
     }
-    for (const Tile& tile : tiles) {
+    for (const Columns& tile : tiles) {
       tile_sums({}, {{kRows, tile.count}, tile.first, label.data()},
                 logits_of(product, tile).data(), rows);
     }
     tiled_losses({}, kRows, label.data(), rows, &out.loss);
-    for (const Tile& tile : tiles) {
+    for (const Columns& tile : tiles) {
       Floats logits = logits_of(product, tile);
       tile_gradients({}, {{kRows, tile.count}, tile.first, label.data()}, logits.data(), rows,
                      gradient);

@@ -13,11 +13,11 @@ TEST(PoolSizes, EveryBufferIsAsLargeAsTheRanksLargestUnitNeeds) {
   const BuildShape shape{.pipe_ranks = 2, .micros = 1, .blocks = 3, .zero_stage = 3};
   // Embedding and two blocks on the first rank, a block and the head on the last.
   const std::vector<UnitFootprint> footprints = {
-      {.kept = Bytes(0), .parked = Bytes(0), .scratch = Bytes(50)},
-      {.kept = Bytes(700), .parked = Bytes(200), .scratch = Bytes(20)},
-      {.kept = Bytes(600), .parked = Bytes(300), .scratch = Bytes(30)},
-      {.kept = Bytes(900), .parked = Bytes(100), .scratch = Bytes(40)},
-      {.kept = Bytes(0), .parked = Bytes(0), .scratch = Bytes(70)}};
+      {.kept = Bytes(0), .parked = Bytes(0), .scratch = Bytes(50), .between = Bytes(0)},
+      {.kept = Bytes(700), .parked = Bytes(200), .scratch = Bytes(20), .between = Bytes(0)},
+      {.kept = Bytes(600), .parked = Bytes(300), .scratch = Bytes(30), .between = Bytes(0)},
+      {.kept = Bytes(900), .parked = Bytes(100), .scratch = Bytes(40), .between = Bytes(0)},
+      {.kept = Bytes(0), .parked = Bytes(0), .scratch = Bytes(70), .between = Bytes(0)}};
   const auto of = [&](int rank) {
     return pool_sizes(built(shape)[static_cast<std::size_t>(rank)], placement_of(shape), footprints,
                       false, rank);
