@@ -16,14 +16,16 @@ namespace {
 template <class T>
 constexpr bool kIsFp32 = std::is_same_v<T, float>;
 
-// piece(first, count) for the columns of logits that are multiplied together. The last piece has
-// the rest, as the last tile has.
+// piece(first, count) for the columns of logits that are multiplied together; the last piece has
+// the rest, as the last tile has. A device has no tiles, and multiplies all columns at once: on a
+// test's, logits of more than two pieces may differ from this CPU's by a rounding.
 template <class Piece>
-void for_every_piece(std::int64_t columns, const Piece& piece) {
-  const std::int64_t pieces = std::max<std::int64_t>(1, columns / kTileStep);
+void for_every_piece(const core::Work& work, std::int64_t columns, const Piece& piece) {
+  const std::int64_t each = work.queue == nullptr ? kTileStep : columns;
+  const std::int64_t pieces = std::max<std::int64_t>(1, columns / each);
   for (std::int64_t at = 0; at < pieces; ++at) {
-    const std::int64_t first = at * kTileStep;
-    piece(first, at + 1 < pieces ? kTileStep : columns - first);
+    const std::int64_t first = at * each;
+    piece(first, at + 1 < pieces ? each : columns - first);
   }
 }
 
@@ -330,7 +332,7 @@ T* Head<T>::all_hidden(const UnitCall& call, const TokenPart& own, const T* hidd
 template <class T>
 void Head<T>::multiply(const core::Work& work, const Chunk& chunk, const T* matrix_VD) const {
   const LinearShape& all = chunk.shape;
-  for_every_piece(all.out, [&](std::int64_t at, std::int64_t count) {
+  for_every_piece(work, all.out, [&](std::int64_t at, std::int64_t count) {
     kernels::gemm(work, {all.tokens, count, hidden_}, {chunk.normed_ND, hidden_},
                   {matrix_VD + at * hidden_, hidden_, kernels::Form::kTransposed},
                   {chunk.logits_NV + at, all.out});
@@ -341,7 +343,7 @@ template <class T>
 void Head<T>::matrix_gradient(const core::Work& work, const Chunk& chunk, float* gradient_VD,
                               Beta beta) const {
   const LinearShape& all = chunk.shape;
-  for_every_piece(all.out, [&](std::int64_t at, std::int64_t count) {
+  for_every_piece(work, all.out, [&](std::int64_t at, std::int64_t count) {
     kernels::gemm(work, {count, hidden_, all.tokens},
                   {chunk.dlogits_NV + at, all.out, kernels::Form::kTransposed},
                   {chunk.normed_ND, hidden_}, {gradient_VD + at * hidden_, hidden_, beta});
@@ -352,7 +354,7 @@ template <class T>
 void Head<T>::input_gradient(const core::Work& work, const Chunk& chunk, const T* matrix_VD,
                              Beta beta) const {
   const LinearShape& all = chunk.shape;
-  for_every_piece(all.out, [&](std::int64_t at, std::int64_t count) {
+  for_every_piece(work, all.out, [&](std::int64_t at, std::int64_t count) {
     kernels::gemm(work, {all.tokens, hidden_, count}, {chunk.dlogits_NV + at, all.out},
                   {matrix_VD + at * hidden_, hidden_},
                   {chunk.dnormed_ND, hidden_, at == 0 ? beta : Beta::kOne});
