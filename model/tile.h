@@ -9,8 +9,8 @@
 namespace fm::model {
 
 struct Tile {
-  enum class End : std::uint8_t { kEmbedding, kHead };
-  End end = End::kEmbedding;
+  enum class Matrix : std::uint8_t { kEmbedding, kHead };
+  Matrix end = Matrix::kEmbedding;
   core::IndexRange rows = {};
   core::ParamTable table = {};  // the rows alone
 };

@@ -123,7 +123,7 @@ struct Model {
   int table_count() const { return unit_count() + static_cast<int>(tiles.size()); }
   bool is_tile(int unit) const { return unit >= unit_count(); }
   const Tile& tile(int unit) const { return tiles[static_cast<std::size_t>(unit - unit_count())]; }
-  int tiles_at(Tile::End end) const {
+  int tiles_at(Tile::Matrix end) const {
     return static_cast<int>(std::ranges::count(tiles, end, &Tile::end));
   }
   const core::ParamTable& table(int unit) const {
@@ -142,7 +142,7 @@ struct Model {
     return false;
   }
   int first_trained() const {  // needs no gradient of its input
-    if (tiles_at(Tile::End::kEmbedding) > 0) return 0;
+    if (tiles_at(Tile::Matrix::kEmbedding) > 0) return 0;
     int unit = 0;
     while (unit < head_unit() && !trains(unit)) ++unit;
     return unit;

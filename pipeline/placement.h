@@ -82,9 +82,8 @@ struct Chunk {
   int pipe_rank = 0;
 };
 
-// Unit 0 is the embedding, the last unit is the head, between them are blocks. Behind the head are
-// the tiles of the embedding's and the head's matrix (add_tiles), which are gathered, reduced and
-// updated as units are, on the pipe rank of their end.
+// Unit 0 is the embedding, then come blocks, then the head, then tiles of the embedding's and the
+// head's matrix: units on the pipe rank of their end (pipeline/insert_tiles.h).
 //
 // Invariant: chunks are in the order of units, without gaps; every pipe rank has at least one
 // chunk.
@@ -93,10 +92,8 @@ class Placement {
   Placement() = default;
   Placement(std::vector<Chunk> chunks, int pipe_ranks);
 
-  // At most once.
-  void add_tiles(int of_embedding, int of_head);
-
-  bool tied = false;  // the head uses the embedding's matrix
+  void add_tiles(int of_embedding, int of_head);  // at most once
+  bool tied = false;                              // the head uses the embedding's matrix
   // Both ends of the tied matrix are on one rank and write one gradient; the embedding's Reduce
   // sums it.
   bool one_tied_gradient = false;
@@ -113,8 +110,7 @@ class Placement {
   UnitRange head_tiles() const { return {embedding_tiles().last, count_with_tiles()}; }
   bool is_tile(int unit) const { return unit >= unit_count_; }
   bool is_embedding(int unit) const { return unit == 0 || embedding_tiles().contains(unit); }
-  // The unit whose matrix a tile has rows of.
-  int end_of(int tile) const { return is_embedding(tile) ? 0 : head(); }
+  int end_of(int tile) const { return is_embedding(tile) ? 0 : head(); }  // whose matrix it is of
   int head() const { return unit_count() - 1; }
   bool is_block(int unit) const { return unit > 0 && unit < head(); }
   bool has_backward(int unit) const {

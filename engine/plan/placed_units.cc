@@ -69,7 +69,7 @@ pipeline::UnitWeights unit_weights(const TrainOptions& options, const model::Mod
     out.parameters.push_back(static_cast<double>(model.table(unit).elements().count()));
   }
   for (const model::Tile& tile : model.tiles) {
-    const bool head = tile.end == model::Tile::End::kHead;
+    const bool head = tile.end == model::Tile::Matrix::kHead;
     (head ? out.parameters.back() : out.parameters.front()) +=
         static_cast<double>(tile.table.elements().count());
   }
@@ -103,8 +103,8 @@ PlacedUnits place_units(const TrainOptions& options, const model::Model& model,
   pipeline::Placement units =
       pipeline::split_units(options.partition, unit_weights(options, deciding, of_deciding), pipe,
                             model.head->tied_params() != nullptr);
-  using End = model::Tile::End;
-  units.add_tiles(model.tiles_at(End::kEmbedding), model.tiles_at(End::kHead));
+  using Matrix = model::Tile::Matrix;
+  units.add_tiles(model.tiles_at(Matrix::kEmbedding), model.tiles_at(Matrix::kHead));
   units.segment_blocks = segment_blocks(options, model.unit_count() - 2);
   units.first_backward = deciding.first_trained();
   UnitNeeds needs{.footprints = footprints_of(model, run),

@@ -92,7 +92,7 @@ std::string tile_words(const TrainOptions& options, const model::OpenedModel& op
   if (!may_sleep(options)) return "";
   if (!model.tiles.empty()) {
     const int first = model.unit_count();
-    const int of_head = first + model.tiles_at(model::Tile::End::kEmbedding);
+    const int of_head = first + model.tiles_at(model::Tile::Matrix::kEmbedding);
     return core::concat("the embedding's matrix is in tiles (units ", first, " to ", of_head - 1,
                         "), and so is the head's (", of_head, " to ", model.table_count() - 1,
                         "), of ", model.tile_rows, " rows");

@@ -19,7 +19,7 @@ using checkpoint::TensorSpec;
 using core::DType;
 
 int unit_of_tile(const model::Model& model, const model::Tile& tile) {
-  return tile.end == model::Tile::End::kEmbedding ? 0 : model.head_unit();
+  return tile.end == model::Tile::Matrix::kEmbedding ? 0 : model.head_unit();
 }
 
 void append(std::vector<TensorSpec>& out, const core::ParamTable& table) {

@@ -193,7 +193,7 @@ void tile_maxima(RowShape shape, const float* logits, bool first_tile, float* ma
   }
 }
 
-void tile_sums(const TileRows& tile, const float* logits, const RowSums& rows) {
+void tile_sums(const TileRows& tile, const float* logits, const LogitSums& rows) {
   const RowShape& shape = tile.shape;
   for (std::int64_t row = 0; row < shape.rows; ++row) {
     if (tile.labels[row] == kIgnoredLabel) continue;
@@ -205,7 +205,7 @@ void tile_sums(const TileRows& tile, const float* logits, const RowSums& rows) {
   }
 }
 
-void tile_gradients(const TileRows& tile, float* logits, const RowSums& rows,
+void tile_gradients(const TileRows& tile, float* logits, const LogitSums& rows,
                     const LogitGradient& gradient) {
   const RowShape& shape = tile.shape;
   for (std::int64_t row = 0; row < shape.rows; ++row) {
@@ -223,7 +223,7 @@ void tile_gradients(const TileRows& tile, float* logits, const RowSums& rows,
   }
 }
 
-void tiled_losses(std::int64_t count, const std::int32_t* labels, const RowSums& rows,
+void tiled_losses(std::int64_t count, const std::int32_t* labels, const LogitSums& rows,
                   double* sum) {
   for (std::int64_t row = 0; row < count; ++row) {
     if (labels[row] == kIgnoredLabel) continue;

@@ -73,7 +73,7 @@ struct TileRows {
   const std::int32_t* labels = nullptr;  // [rows]
 };
 // What is known of every row of logits.
-struct RowSums {
+struct LogitSums {
   float* max = nullptr;
   float* label_logit = nullptr;
   double* sum = nullptr;  // of e^(x - max)
@@ -84,12 +84,12 @@ void tile_maxima(const core::Work& work, RowShape shape, const float* logits, bo
                  float* max);
 // The first tile assigns the sums, the others add to them. The label's logit is taken where it is.
 void tile_sums(const core::Work& work, const TileRows& tile, const float* logits,
-               const RowSums& rows);
+               const LogitSums& rows);
 // The logits become their gradients.
 void tile_gradients(const core::Work& work, const TileRows& tile, float* logits,
-                    const RowSums& rows, const LogitGradient& gradient);
+                    const LogitSums& rows, const LogitGradient& gradient);
 // Adds the losses of the rows to `sum`, in their order.
 void tiled_losses(const core::Work& work, std::int64_t count, const std::int32_t* labels,
-                  const RowSums& rows, double* sum);
+                  const LogitSums& rows, double* sum);
 
 }  // namespace fm::kernels

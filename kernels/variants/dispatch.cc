@@ -263,20 +263,20 @@ void tile_maxima(const core::Work& work, RowShape shape, const float* logits, bo
 }
 
 void tile_sums(const core::Work& work, const TileRows& tile, const float* logits,
-               const RowSums& sums) {
+               const LogitSums& sums) {
   const TraceScope scope(work.queue, kTileSums, rows(tile.shape.rows, tile.shape.width, 1));
   launch(work, &DeviceKernels::tile_sums, &CpuKernels::tile_sums, tile, logits, sums);
 }
 
 void tile_gradients(const core::Work& work, const TileRows& tile, float* logits,
-                    const RowSums& sums, const LogitGradient& gradient) {
+                    const LogitSums& sums, const LogitGradient& gradient) {
   const TraceScope scope(work.queue, kTileGradients, rows(tile.shape.rows, tile.shape.width, 2));
   launch(work, &DeviceKernels::tile_gradients, &CpuKernels::tile_gradients, tile, logits, sums,
          gradient);
 }
 
 void tiled_losses(const core::Work& work, std::int64_t count, const std::int32_t* labels,
-                  const RowSums& sums, double* sum) {
+                  const LogitSums& sums, double* sum) {
   const TraceScope scope(work.queue, kTiledLosses, rows(count, 1, 1));
   launch(work, &DeviceKernels::tiled_losses, &CpuKernels::tiled_losses, count, labels, sums, sum);
 }

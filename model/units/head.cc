@@ -67,7 +67,7 @@ struct Head<T>::Between {
   T* normed_ND;
   float* dnormed_ND;
   NormRows kept;
-  kernels::RowSums sums;
+  kernels::LogitSums sums;
 
   static Between take(const Head& head, std::int64_t tokens, Carver& carver) {
     Between out{.normed_ND = carver.take<T>(tokens * head.hidden_),
@@ -84,7 +84,7 @@ struct Head<T>::Between {
     return take(head, call.input.shape.tokens(), carver);
   }
   // Those of `rows` from `row` on.
-  kernels::RowSums sums_at(std::int64_t row) const {
+  kernels::LogitSums sums_at(std::int64_t row) const {
     return {sums.max + row, sums.label_logit + row, sums.sum + row};
   }
 };
@@ -389,7 +389,7 @@ void Head<T>::pass_tile(const TileCall& at, TilePass pass, double scale) const {
     finish_logits(work, chunk);
     const kernels::TileRows rows{chunk.logit_rows(), at.tile.rows.first,
                                  input.of_work().labels_BT + row};
-    const kernels::RowSums sums = all.sums_at(row);
+    const kernels::LogitSums sums = all.sums_at(row);
     switch (pass) {
       case TilePass::kMaxima:
         kernels::tile_maxima(work, rows.shape, chunk.logits_NV, rows.first == 0, sums.max);

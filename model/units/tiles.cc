@@ -31,7 +31,7 @@ std::vector<Tile> make_tiles(const DecoderConfig& config, const ModelChoices& ch
   if (choices.tile_rows == 0) return out;
   const std::string whole = why_whole(config, choices);
   FM_CHECK(whole.empty(), "no tiles are made where ", whole);
-  const auto add = [&](Tile::End end, const std::string& name) {
+  const auto add = [&](Tile::Matrix end, const std::string& name) {
     for (const core::IndexRange& rows : tile_ranges(config.vocab, choices.tile_rows)) {
       core::ParamEntry entry{.name = name,
                              .shape = {config.vocab, config.hidden},
@@ -41,8 +41,8 @@ std::vector<Tile> make_tiles(const DecoderConfig& config, const ModelChoices& ch
       out.push_back({end, rows, core::ParamTable({std::move(entry)}, choices.no_decay)});
     }
   };
-  add(Tile::End::kEmbedding, config.names.base + config.names.embedding + ".weight");
-  add(Tile::End::kHead, config.names.head + ".weight");
+  add(Tile::Matrix::kEmbedding, config.names.base + config.names.embedding + ".weight");
+  add(Tile::Matrix::kHead, config.names.head + ".weight");
   return out;
 }
 

@@ -102,7 +102,7 @@ class TiledHead : public testing::Test {
     Floats max(kRows, NAN);
     Floats label_logit(kRows, NAN);
     Doubles sum(kRows, NAN);
-    const RowSums rows{max.data(), label_logit.data(), sum.data()};
+    const LogitSums rows{max.data(), label_logit.data(), sum.data()};
     const std::vector<Columns> tiles = tiles_of(columns);
     for (const Columns& tile : tiles) {
       tile_maxima({}, {kRows, tile.count}, logits_of(product, tile).data(), tile.first == 0,

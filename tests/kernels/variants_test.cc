@@ -124,7 +124,7 @@ TEST_P(Variants, PartsOfRowsAndVocabularies) {
     logits = values(3 * size(), 5, false);
     const TileRows tile{{3, size()}, 0, labels};
     Floats of_rows(6);
-    const RowSums known{of_rows.data(), of_rows.data() + 3, parts.data()};
+    const LogitSums known{of_rows.data(), of_rows.data() + 3, parts.data()};
     variant.tile_maxima(tile.shape, logits.data(), true, known.max);
     variant.tile_sums(tile, logits.data(), known);
     variant.tiled_losses(3, labels, known, &sum);
