@@ -11,11 +11,14 @@ add_test(NAME clang_tidy COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_clang_tidy.
                                  ${PROJECT_BINARY_DIR})
 set_tests_properties(clang_tidy PROPERTIES LABELS lint TIMEOUT 7200 PROCESSORS 2)
 
-# The torch-free tests once more, each sanitizer in a build folder of its own; for threads only the
-# folders where something runs on several.
+# The torch-free tests once more, each sanitizer in a build folder of its own: for addresses the
+# folders that parse input or move memory, for threads those where something runs on several.
 set(check_sanitized ${PROJECT_SOURCE_DIR}/scripts/check_sanitized.sh)
 add_test(NAME sanitize_asan
-         COMMAND ${check_sanitized} address,undefined ${PROJECT_SOURCE_DIR}/build-asan)
+         COMMAND ${check_sanitized} address,undefined ${PROJECT_SOURCE_DIR}/build-asan
+                 core kernels device cuda emulated comm comm/nccl machine text/jinja text/chat
+                 text/data text/tokenizer text/prepare observe/monitor observe/report
+                 observe/blackbox offload model checkpoint launch cli)
 add_test(NAME sanitize_tsan COMMAND ${check_sanitized} thread ${PROJECT_SOURCE_DIR}/build-tsan
                                     core comm comm/nccl offload zero text/prepare)
 set_tests_properties(sanitize_asan sanitize_tsan PROPERTIES LABELS sanitize TIMEOUT 10800 PROCESSORS 2)
