@@ -55,7 +55,7 @@ struct FlatParam {
   int alias = -1;        // flat parameter whose weights and moments serve this one (same pipe rank)
   int frozen = -1;       // flat parameter of the frozen parameters of the same unit
   bool on_host = false;  // this CPU updates it, in the host's memory beside the device
-  bool params_on_host = false;  // there lie its parameters, which the host or nothing changes
+  bool params_on_host = false;    // there lie its parameters, which the host or nothing changes
   bool in_gradient_ring = false;  // its gradient takes a place in turn (pipeline/gradient_ring.h)
   // Its parameters sleep, where those of the layout do and it is not among the first.
   bool sleeps = false;
