@@ -31,10 +31,12 @@ bool params_leave_device(const TrainOptions& options) {
                 "\"offload_param\" needs ZeRO stage 3, which cuts parameters into slices; set "
                 "\"stage\": 3, or leave the block out (stage=",
                 options.zero_stage, ")");
-  FM_USER_CHECK(updates_on_host(options),
-                "\"offload_param\" beside a device needs an optimizer that the host updates, "
-                "because the slices lie there; set \"offload_optimizer\" to \"cpu\" or \"nvme\", "
-                "or leave \"offload_param\" out");
+  FM_USER_CHECK(
+      updates_on_host(options),
+      "\"offload_param\" beside a device needs an optimizer that the host updates, "
+      "because the slices lie there; set \"offload_optimizer\" to \"cpu\" or \"nvme\" with "
+      "a ratio above 0, or leave \"offload_param\" out (ratio=",
+      options.offload.ratio, ")");
   return true;
 }
 

@@ -126,7 +126,9 @@ std::optional<MemoryDemand> demand_of(const TrainOptions& options, const model::
     }
     // The first of other ranks, which has the largest part.
     if (options.model_parallel_size != share.count) share = {0, options.model_parallel_size};
-    const model::Model other = opened.make(choices_of(options, share));
+    model::ModelChoices choices = choices_of(options, share);
+    if (share.count == 1) choices.tile_rows = opened.model.tile_rows;
+    const model::Model other = opened.make(choices);
     return tightest_demand(make_run_plan(options, other, world), limits);
   } catch (const core::UserError&) {
     return std::nullopt;

@@ -73,12 +73,17 @@ std::int64_t tile_rows_of(const TrainOptions& options, const model::OpenedModel&
                 ", so that sums over the vocabulary keep their bits; use such a number, or 0 "
                 "(tile_rows=",
                 asked, ")");
+  if (options.device.kind == DeviceKind::kAuto) return 0;  // asked again where it is known
   FM_USER_CHECK(asked == 0 || because.empty(),
                 "--tile_rows cuts the embedding's and the head's matrix, which must be whole in "
                 "this run; leave it out (tile_rows=",
                 asked, ": ", because, ")");
   if (!because.empty()) return 0;
-  if (asked > 0) return asked + model::kTileStep <= model.vocab ? asked : 0;
+  FM_USER_CHECK(asked == 0 || asked + model::kTileStep <= model.vocab,
+                "--tile_rows must leave at least ", model::kTileStep,
+                " rows to a second tile; use a smaller number, or 0 (tile_rows=", asked,
+                ", vocabulary=", model.vocab, ")");
+  if (asked > 0) return asked;
   const bool fits = elements_of(model).count() <= options.offload.params_in_host;
   if (fits || !keeps_norm(model.table(0)) || !keeps_norm(model.table(model.head_unit()))) return 0;
   const std::int64_t of_block = largest_block(model).count() / model.hidden;

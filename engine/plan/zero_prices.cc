@@ -29,7 +29,8 @@ std::vector<ZeroPrice> zero_prices(const TrainOptions& options, const model::Mod
   std::vector<ZeroPrice> prices;
   for (const auto reductions : {core::Reductions::kOfStage, core::Reductions::kOncePerStep}) {
     for (const auto regather : {core::Regather::kMicro, core::Regather::kPhase}) {
-      if (regather == core::Regather::kPhase && !gathers) continue;
+      // Tiles are gathered for each use.
+      if (regather == core::Regather::kPhase && (!gathers || !model.tiles.empty())) continue;
       TrainOptions other = options;
       other.reductions = reductions;
       other.regather = regather;
