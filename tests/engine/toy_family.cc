@@ -87,7 +87,12 @@ OpenedModel open_toy() {
     std::vector<std::unique_ptr<Unit>> units;
     units.push_back(std::make_unique<Embedding>("toy.embed", kToyVocab));
     for (const char* name : {"toy.0", "toy.1"}) units.push_back(std::make_unique<Block>(name, kD));
-    return Model{std::move(units), std::make_unique<Head>("toy.head", kToyVocab), kD, kToyVocab};
+    Model model;
+    model.units = std::move(units);
+    model.head = std::make_unique<Head>("toy.head", kToyVocab);
+    model.hidden = kD;
+    model.vocab = kToyVocab;
+    return model;
   };
   toy.model = toy.make({});
   toy.facts = {"Toy", "linear blocks", R"({"layers": 2})", R"({"model_type": "toy"})", 64};
