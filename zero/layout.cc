@@ -6,6 +6,7 @@
 
 #include "comm/host_layout.h"
 #include "core/check.h"
+#include "core/whole_table.h"
 #include "offload/slice_store.h"
 #include "pipeline/gradient_ring.h"
 
@@ -469,11 +470,8 @@ std::vector<int> Layout::normed_at(int unit) const {
     if (flat.unit == unit && !flat.tied_end) own.push_back(flat_param);
   }
   if (tiles.empty() || own.empty()) return own;
-  // The final norm comes before the matrix of the head, unless only the matrix decays.
-  const core::ParamTable& rest = *at(own.front()).table;
-  const bool decays = rest.decayed().count() > 0;
-  const bool tiles_decay = at(tiles.front()).table->decayed().count() > 0;
-  const bool before = unit == head_unit && (decays || !tiles_decay);
+  const bool before =
+      unit == head_unit && core::lies_before(*at(own.front()).table, *at(tiles.front()).table);
   if (before) std::swap(tiles, own);
   tiles.insert(tiles.end(), own.begin(), own.end());
   return tiles;

@@ -82,6 +82,11 @@ bool updates_before_norm(const pipeline::Program& program) {
   return update < norm;
 }
 
+// A head in tiles makes the logits three times: in its forward, for its loss, and for gradients.
+double third_pass(const pipeline::Instruction& at, const pipeline::Placement& units) {
+  return at.op == Op::kLoss && units.head_tiles().count() > 0 ? 1.0 : 0.0;
+}
+
 }  // namespace
 
 TierForecast tier_forecast(const RunPlan& plan, int pipe_rank) {
@@ -119,7 +124,8 @@ std::vector<TimedInstruction> timed_program(const RunPlan& plan, int pipe_rank, 
     if (forwards > 0.0) {
       timed.unit = plan.units().unit_of(at);
       const auto unit = static_cast<std::size_t>(timed.unit);
-      if (flops > 0.0) timed.seconds = forwards * plan.footprints[unit].forward_flops / flops;
+      const double done = forwards + third_pass(at, plan.units());
+      if (flops > 0.0) timed.seconds = done * plan.footprints[unit].forward_flops / flops;
     }
     if (at.op == Op::kUpdate && flops > 0.0) {
       timed.seconds = moves.updated(at.unit) * kUpdateBytes / kMemoryRate;

@@ -107,9 +107,9 @@ void store_params(RankState& state, int unit) {
   for_updated_on_host(state, unit, [&](zero::HostUpdates& updates, int flat_param) {
     updates.store(flat_param, state.params);
   });
-  if (state.sleeping == nullptr && state.params.asleep() == nullptr) return;
-  for_updated_on_host(state, unit, [](zero::HostUpdates& updates, int flat_param) {
-    updates.settle(flat_param);  // a disk reads next what was updated
+  for_updated_on_host(state, unit, [&](zero::HostUpdates& updates, int flat_param) {
+    const bool sleeps = state.sleeping != nullptr || state.layout.at(flat_param).sleeps;
+    if (sleeps) updates.settle(flat_param);  // a disk reads next what was updated
   });
 }
 

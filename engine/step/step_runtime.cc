@@ -249,8 +249,8 @@ void StepRuntime::forward(int micro, int unit) {
   if (unit == units().head()) return begin_head_tiles(micro);
   const bool block = units().is_block(unit);
   if (block) kept_[{micro, unit}] = state_.kept.lend();
-  const bool filled = unit == 0 && units().embedding_tiles().count() > 0;
-  void* const output = filled ? filled_.extract(micro).mapped() : state_.hidden.lend();
+  void* const output =
+      is_tiled_embedding(unit) ? filled_.extract(micro).mapped() : state_.hidden.lend();
   const core::Arena::Scope scratch(state_.work.arena);
   unit_at(unit).forward(call_of(micro, unit), output);
   inputs_[{micro, unit + 1}] = Hidden{output, {}};
@@ -305,7 +305,7 @@ void StepRuntime::backward_input(int micro, int unit) {
   exchange_.wait_for(gradient);
   wait_for_weights(unit);
   const TraceRange range(clock_, Phase::kBackward);
-  const bool tiled = unit == 0 && units().embedding_tiles().count() > 0;
+  const bool tiled = is_tiled_embedding(unit);
   parked_[{micro, unit}] = tiled ? gradient.data : state_.parked.lend();
   void* const dinput = units().gives_gradient(unit) ? state_.hidden.lend() : nullptr;
   const core::Arena::Scope scratch(state_.work.arena);
@@ -323,8 +323,8 @@ void StepRuntime::backward_weight(int micro, int unit) {
   const core::Arena::Scope scratch(state_.work.arena);
   unit_at(unit).backward_weight(call_of(micro, unit, false), gradients,
                                 assign ? model::Write::kAssign : model::Write::kAdd);
-  const bool tiled = unit == 0 && units().embedding_tiles().count() > 0;
-  (tiled ? state_.hidden : state_.parked).take_back(parked_.extract({micro, unit}).mapped());
+  BufferPool& place = is_tiled_embedding(unit) ? state_.hidden : state_.parked;
+  place.take_back(parked_.extract({micro, unit}).mapped());
   if (unit > 0) state_.hidden.take_back(inputs_.extract({micro, unit}).mapped().data);
   if (units().is_block(unit)) state_.kept.take_back(kept_.extract({micro, unit}).mapped());
   const core::FaultSite site = {"bwd.layer", state_.world.rank(), request_.step};

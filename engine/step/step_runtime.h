@@ -132,6 +132,9 @@ class StepRuntime : public pipeline::StepHandler {
     return *state_.model.units[static_cast<std::size_t>(unit)];
   }
   const pipeline::Placement& units() const { return state_.plan.units(); }
+  bool is_tiled_embedding(int unit) const {
+    return unit == 0 && units().embedding_tiles().count() > 0;
+  }
 
   RankState& state_;
   core::PhaseClock& clock_;

@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/files/durable_file.h"
 #include "core/files/output_file.h"
+#include "core/whole_table.h"
 #include "offload/stored_numbers.h"
 
 namespace fm::engine {
@@ -33,8 +34,7 @@ void append_trained(std::vector<TensorSpec>& out, const model::Model& model, int
     return unit_of_tile(model, each) == unit && each.rows.first == 0;
   });
   if (tile == model.tiles.end()) return append(out, rest);
-  const bool decays = tile->table.decayed().count() > 0;
-  const bool before = unit > 0 && (rest.decayed().count() > 0 || !decays);
+  const bool before = unit > 0 && core::lies_before(rest, tile->table);
   append(out, before ? rest : tile->table);
   append(out, before ? tile->table : rest);
 }
