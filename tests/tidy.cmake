@@ -12,13 +12,12 @@ add_test(NAME clang_tidy COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_clang_tidy.
 set_tests_properties(clang_tidy PROPERTIES LABELS lint TIMEOUT 7200 PROCESSORS 2)
 
 # The torch-free tests once more, each sanitizer in a build folder of its own: for addresses the
-# folders that parse input or move memory, for threads those where something runs on several.
+# folders that parse foreign files or keep bytes, for threads those where something runs on several.
 set(check_sanitized ${PROJECT_SOURCE_DIR}/scripts/check_sanitized.sh)
 add_test(NAME sanitize_asan
          COMMAND ${check_sanitized} address,undefined ${PROJECT_SOURCE_DIR}/build-asan
-                 core kernels device cuda emulated comm comm/nccl machine text/jinja text/chat
-                 text/data text/tokenizer text/prepare observe/monitor observe/report
-                 observe/blackbox offload model checkpoint launch cli)
+                 core comm machine text/jinja text/chat text/data text/tokenizer text/prepare
+                 observe/monitor observe/report observe/blackbox offload model checkpoint launch)
 add_test(NAME sanitize_tsan COMMAND ${check_sanitized} thread ${PROJECT_SOURCE_DIR}/build-tsan
                                     core comm comm/nccl offload zero text/prepare)
 set_tests_properties(sanitize_asan sanitize_tsan PROPERTIES LABELS sanitize TIMEOUT 10800 PROCESSORS 2)
