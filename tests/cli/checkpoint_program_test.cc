@@ -68,6 +68,11 @@ TEST_F(CheckpointProgram, VerifyNamesWhatIsDamaged) {
   EXPECT_EQ(json["checkpoints"][1]["whole"], false);
   EXPECT_EQ(json["checkpoints"][2]["whole"], true);
   expect_one_line(checkpoint("verify o/hf"), 12, "a checkpoint is required");
+  const fs::path manifest = folder_ / "o/global_step1/MANIFEST.json";
+  fs::remove(manifest);
+  fs::create_symlink("MANIFEST.json", manifest);  // a loop
+  expect_in(said("verify o/global_step1", 12), "MANIFEST.json");
+  EXPECT_NE(checkpoint("diff o/global_step1 o/global_step3").code, 0);
 }
 
 TEST_F(CheckpointProgram, PruneAsksFirstAndLeavesARunsFolderAlone) {
