@@ -16,7 +16,9 @@ export TSAN_OPTIONS=halt_on_error=1:allocator_may_return_null=1
 slow='*.ATracedOneMovesTheSame/4:*.ATracedOneMovesTheSame/5:*/RanksBAAACCBB:*/RanksAAAAABB'
 slow+=':Template.HoldsNoMoreInAllItsValues:Template.EndsWhereItWouldNotEnd'
 slow+=':Answers.OfALongConversationThatIsRewrittenGetTextsUpToALimit'
-slow+=':Page.AMillionStepsStayBelowAMegabyte'
+slow+=':Page.AMillionStepsStayBelowAMegabyte:*.SharedMemoryMovesTheSame/5'
+slow+=':Sizes/ThreadWorld.EveryVerbMovesWhatItSaysAndSumsByTheTree/5'
+slow+=':GradStore.CanonicalOrderOfAnyNumberOfSlotsIsOneTreeOnAnyNumberOfRanks'
 export GTEST_FILTER="-$slow"
 # ThreadSanitizer wants the address space without much randomness. The mutation test tries every
 # damage to every program: arithmetic on values that validate_test covers, and far too slow here.
