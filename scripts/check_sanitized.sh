@@ -19,6 +19,11 @@ slow+=':Answers.OfALongConversationThatIsRewrittenGetTextsUpToALimit'
 slow+=':Page.AMillionStepsStayBelowAMegabyte:*.SharedMemoryMovesTheSame/5'
 slow+=':Sizes/ThreadWorld.EveryVerbMovesWhatItSaysAndSumsByTheTree/5'
 slow+=':GradStore.CanonicalOrderOfAnyNumberOfSlotsIsOneTreeOnAnyNumberOfRanks'
+# Damaged frames are a matter of addresses, verbs one of threads.
+case $kinds in
+  thread) slow+=':TcpFrames.DamagedOnesAreRefusedOrReadWithoutMoreMemoryThanTheySend' ;;
+  *) slow+=':*World.*' ;;
+esac
 export GTEST_FILTER="-$slow"
 # ThreadSanitizer wants the address space without much randomness. The mutation test tries every
 # damage to every program: arithmetic on values that validate_test covers, and far too slow here.

@@ -19,7 +19,7 @@ add_test(NAME sanitize_asan
                  core comm machine text/jinja text/chat text/data text/tokenizer text/prepare
                  observe/monitor observe/report observe/blackbox offload model checkpoint launch)
 add_test(NAME sanitize_tsan COMMAND ${check_sanitized} thread ${PROJECT_SOURCE_DIR}/build-tsan
-                                    core comm comm/nccl offload zero text/prepare)
+                                    core comm comm/nccl offload text/prepare)
 set_tests_properties(sanitize_asan sanitize_tsan PROPERTIES LABELS sanitize TIMEOUT 10800 PROCESSORS 2)
 
 add_test(NAME install_tree COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_install.sh
