@@ -39,7 +39,7 @@ fs::path newest_below(const fs::path& output_dir) {
 ComparedSide::ComparedSide(const fs::path& path) : path_(path) {
   if (fs::is_regular_file(path)) {
     open_file("weights", path);
-  } else if (fs::exists(fs::symlink_status(path / kManifestName))) {
+  } else if (has_manifest(path)) {
     open_checkpoint();
   } else if (const fs::path newest = newest_below(path); !newest.empty()) {
     path_ = newest;

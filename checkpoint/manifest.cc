@@ -198,6 +198,10 @@ std::string read_text(const std::filesystem::path& path) {
   return std::move(file.text);
 }
 
+bool has_manifest(const std::filesystem::path& folder) {
+  return std::filesystem::exists(std::filesystem::symlink_status(folder / kManifestName));
+}
+
 Manifest open_manifest(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kManifestName;
   Manifest manifest = parse_manifest(read_text(path), path.string());

@@ -57,6 +57,8 @@ Manifest parse_manifest(std::string_view text, const std::string& file_name);
 // "" when headers and ranges cover every file exactly once, else what is wrong.
 std::string coverage_problem(const Manifest& manifest);
 
+// Whether a folder has anything named as its manifest: a link that leads nowhere is a damaged one.
+bool has_manifest(const std::filesystem::path& folder);
 // Reads MANIFEST.json and checks what is cheap: sizes of all files, headers, state.json.
 // Throws MachineError (12).
 Manifest open_manifest(const std::filesystem::path& folder);

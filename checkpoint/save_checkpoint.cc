@@ -331,8 +331,7 @@ class SaveCourse::Saver {
   void publish() {
     const fs::path target = request_.output_dir / tag_;
     // What is not ours is not ours to delete: under the temporary name the next start would.
-    const auto there = [](const fs::path& path) { return fs::exists(fs::symlink_status(path)); };
-    const bool foreign = there(target) && !there(target / kManifestName);
+    const bool foreign = fs::exists(fs::symlink_status(target)) && !has_manifest(target);
     if (foreign) core::put_aside(target);
     if (!core::publish_folder(folder_, target)) return;
     const std::string problem = comm::attempt([this] {

@@ -28,8 +28,7 @@ int list(const CheckpointCommand& command) {
 
 // Of an output directory the newest, or all; damaged ones too.
 std::vector<fs::path> checkpoints_at(const fs::path& path, bool all) {
-  // A link that leads nowhere is one, too, and damaged.
-  if (fs::exists(fs::symlink_status(path / fm::checkpoint::kManifestName))) return {path};
+  if (fm::checkpoint::has_manifest(path)) return {path};
   std::vector<fs::path> found;
   for (const auto& entry : fm::checkpoint::survey_output(path).entries) {
     if (entry.kind == fm::checkpoint::SurveyKind::kCheckpoint) found.push_back(entry.folder);
