@@ -217,6 +217,8 @@ class SaveCourse::Saver {
   }
 
   void create_files() {
+    const std::string problem = request_.beside ? request_.beside() : "";
+    if (!problem.empty()) warn(problem);
     FM_MACHINE_CHECK(fs::create_directory(folder_), kStorageFailed,
                      "a folder of this name must not exist yet; remove it (", folder_.string(),
                      ")");

@@ -112,12 +112,12 @@ void RunSaves::begin_course(const ProgressState& progress, Must must) {
       comm::text_of_rank0(state_.world, lock_ == nullptr ? "" : lock_->moved());
   if (!problem.empty()) return fail(problem);
   renew_lock();
-  log_.sync();
   course_began_ = Clock::now();
   known_ms_ = save_ms_;
   course_step_ = progress.step;
   using Where = checkpoint::SaveCourse::Where;
   checkpoint::SaveRequest request = request_of(progress, std::move(mine));
+  request.beside = log_.sync_later();
   request.finite_only = aside_ || sleeps;  // aside its thread looks, which takes no time of a step
   course_.emplace(std::move(request), state_.world, aside_ ? Where::kThread : Where::kHere);
   if (!aside_ || course_->over()) finish_course();

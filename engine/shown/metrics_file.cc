@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -150,9 +151,16 @@ KeptRows MetricsFile::keep_until(std::int64_t last_step) {
   return done;
 }
 
-std::string MetricsFile::sync() {
-  const bool done = fdatasync(fd_) == 0 || errno == EINVAL;  // a device has nothing to sync
-  return done ? "" : std::strerror(errno);
+std::function<std::string()> MetricsFile::sync_later() const {
+  const auto close_one = [](const int* fd) {
+    close(*fd);
+    delete fd;
+  };
+  const std::shared_ptr<const int> fd(new int(fcntl(fd_, F_DUPFD_CLOEXEC, 0)), close_one);
+  return [fd]() -> std::string {
+    const bool done = fdatasync(*fd) == 0 || errno == EINVAL;  // a device has nothing to sync
+    return done ? "" : std::strerror(errno);
+  };
 }
 
 std::string MetricsFile::append(const std::string& line) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 
 namespace fm::engine {
@@ -23,7 +24,7 @@ struct KeptRows {
 // Invariant: every line in the file was appended whole; a torn end, which a kill left, is cut off
 //            when the file is opened, and what could not be written whole is taken back. A file
 //            that was deleted or renamed is made anew.
-// Thread:    one thread; one process at a time (the lock of the output directory).
+// Thread:    one thread, but for what sync_later() gives; one process at a time (the lock of the output directory).
 // Lifetime:  owns the descriptor.
 class MetricsFile {
  public:
@@ -39,8 +40,9 @@ class MetricsFile {
   // A run goes on behind `last_step`: rows of later steps, and of a step all but the last one, move
   // to the end of <stem>.replaced.jsonl beside it. Does nothing where the name leads to a device.
   KeptRows keep_until(std::int64_t last_step);
-  // Until all lines are on the disk. Returns the reason when that fails, "" otherwise.
-  std::string sync();
+  // Puts the lines of now on the disk, in any thread and when this may be gone. Returns the reason
+  // when that fails, "" otherwise.
+  std::function<std::string()> sync_later() const;
 
  private:
   bool reopen();

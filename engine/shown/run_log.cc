@@ -213,10 +213,13 @@ void RunLog::begin_after(std::int64_t step) {
   }
 }
 
-void RunLog::sync() {
-  if (!metrics_) return;
-  const std::string problem = metrics_->sync();
-  if (!problem.empty()) warn("metrics.jsonl may lose lines at a power cut (" + problem + ")");
+std::function<std::string()> RunLog::sync_later() const {
+  if (!metrics_) return nullptr;
+  return [sync = metrics_->sync_later()]() -> std::string {
+    const std::string problem = sync();
+    if (problem.empty()) return "";
+    return "metrics.jsonl may lose lines at a power cut (" + problem + ")";
+  };
 }
 
 void RunLog::introduce(const KnownRun& run, const RunContext& context, std::int64_t done) {

@@ -55,7 +55,8 @@ class RunLog {
   void summary(const std::string& model, const std::vector<std::string>& next);
   // Behind the line of a step that trained nothing: of some of them, where there are many.
   void say_untrained(const std::string& text);
-  void sync();  // lines of finished steps are on the disk, or it is said why not
+  // Puts the lines of finished steps on the disk, in any thread; returns why not. May be empty.
+  std::function<std::string()> sync_later() const;
   void say(const std::string& text);   // one plain line on stdout
   void warn(const std::string& text);  // one line on stderr
   // One plain line, and the same as an object of its own in metrics.jsonl.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <thread>
 
 #include "checkpoint/find_checkpoint.h"
 #include "checkpoint/load_checkpoint.h"
@@ -124,6 +125,29 @@ TEST_F(SaveCheckpoint, GoesOnWhenEveryRankIsReady) {
     EXPECT_EQ(steps, 4);
   });
   EXPECT_EQ(load_state(output(), 2), 7);
+}
+
+// Rank 0 alone, in the course's thread.
+TEST_F(SaveCheckpoint, WhatBelongsBesideIsOnTheDiskBeforeAnythingElse) {
+  std::string seen;
+  comm::run_ranks(2, [&](comm::Communicator& world) {
+    const auto part = testing::part_of_state(7, world.rank(), world.size());
+    const auto caller = std::this_thread::get_id();
+    SaveCourse course({.output_dir = output(),
+                       .step = 7,
+                       .files = testing::state_files(),
+                       .mine = part.slices,
+                       .state_json = testing::state_text(7),
+                       .beside = [&, caller, rank = world.rank()]() -> std::string {
+                         const bool aside = std::this_thread::get_id() != caller;
+                         seen += core::concat(rank, aside ? " aside" : " here", listing(output()));
+                         return "a log may lose lines";
+                       }},
+                      world, Where::kThread);
+    while (!course.over()) course.meet();
+    EXPECT_TRUE(course.result().durable) << "it is only a warning";
+  });
+  EXPECT_EQ(seen, "0 aside");
 }
 
 TEST_F(SaveCheckpoint, WhatIsAbandonedLeavesThePreviousCheckpoint) {

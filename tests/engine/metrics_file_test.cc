@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <fstream>
+#include <functional>
 
 #include "core/check.h"
 
@@ -58,6 +59,19 @@ TEST_F(MetricsFileTest, GoesWhereItsNameLeads) {
   EXPECT_EQ(content(), "of another\nthree\n");
 }
 
+TEST_F(MetricsFileTest, IsPutOnTheDiskByWhoeverComesLater) {
+  std::function<std::string()> sync;
+  {
+    MetricsFile file(path_);
+    ASSERT_EQ(file.append("one"), "");
+    sync = file.sync_later();
+    fs::remove(path_);
+    ASSERT_EQ(file.append("two"), "");  // the descriptor of before is closed
+  }
+  EXPECT_EQ(sync(), "");
+  EXPECT_EQ(MetricsFile("/dev/null").sync_later()(), "") << "a device has nothing to sync";
+}
+
 TEST_F(MetricsFileTest, InADeletedFolderSaysSo) {
   const fs::path folder = fs::path(testing::TempDir()) / "fm_metrics";
   fs::create_directory(folder);
@@ -88,7 +102,7 @@ TEST_F(MetricsFileTest, KeepsTheLastRowOfEveryStepUntilTheGivenOne) {
   EXPECT_EQ(content(), row(1, "a") + "{\"step\": x}\n" + row(5, "a") + row(2, "b") + "next\n");
 
   EXPECT_EQ(file.keep_until(1).cut, 2);  // moved to the end of the same file
-  EXPECT_EQ(file.sync(), "");
+  EXPECT_EQ(file.sync_later()(), "");
   EXPECT_EQ(content(), row(1, "a") + "{\"step\": x}\nnext\n");
   std::ifstream text(replaced);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(text), {}),

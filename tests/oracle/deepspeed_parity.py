@@ -58,9 +58,12 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 ZERO_STAGES = (0, 1, 2, 3)
 OTHER_CPUS = 4.0  # sums of 16-bit products have another order there; here 1 would do
 FP32_LOSS = 2e-5  # relative
+# DeepSpeed's losses are 5e-08, 8e-05 and 5e-06 from its own exact ones; where they are farther than
+# this, it lost a race.
+LOST_RACE = {"fp32": FP32_LOSS, "bf16": 2e-3, "fp16": 2e-4}
 LEARNING_RATE = 1e-12  # relative
 LIMIT_S = 1800
-REPEATS = 4  # of a run of DeepSpeed that is far from its own exact losses
+REPEATS = 4  # of a run of DeepSpeed that lost a race
 
 
 @dataclasses.dataclass(frozen=True)
@@ -271,18 +274,21 @@ def run_deepspeed(work, runs):
     }
 
 
+def lost_a_race(run, work, lines):
+    """ZeRO 3 of DeepSpeed does at times on a busy machine: fp32 losses were 1.7e-03 from the exact
+    ones, and fp16 losses infinite behind a step that was skipped as in no other run."""
+    return not distance_to_exact(work, run.precision, lines) <= LOST_RACE[run.precision]
+
+
 def repeat_broken(work, theirs):
-    """On a busy machine ZeRO 3 of DeepSpeed lost a race: 1.7e-03 from the exact losses in fp32,
-    where 5e-08 is usual. Such a run judges nobody, so DeepSpeed makes it again."""
+    """DeepSpeed makes again what can judge nobody. A run as it is judges only where none is mended."""
+    mended = {(run.precision, run.zero) for run in theirs if run.mended}
+    judging = [run for run in theirs if run.mended or (run.precision, run.zero) not in mended]
     for _ in range(REPEATS):
-        broken = [
-            run
-            for run, lines in theirs.items()
-            if run.precision == "fp32" and not distance_to_exact(work, "fp32", lines) <= FP32_LOSS
-        ]
+        broken = [run for run in judging if lost_a_race(run, work, theirs[run])]
         if not broken:
             return
-        print("DeepSpeed again, far from exact losses:", *(run.name for run in broken))
+        print("DeepSpeed again, which lost a race:", *(run.name for run in broken))
         theirs.update(run_deepspeed(work, broken))
 
 
