@@ -7,6 +7,8 @@
 #include <nmmintrin.h>
 #endif
 
+#include "core/check.h"
+
 namespace fm::core {
 namespace {
 
@@ -43,8 +45,43 @@ __attribute__((target("sse4.2"))) std::uint32_t crc32c_sse42(std::span<const std
   return ~narrow;
 }
 
-Crc choose() { return __builtin_cpu_supports("sse4.2") != 0 ? crc32c_sse42 : crc32c_plain; }
+bool has_sse42() { return __builtin_cpu_supports("sse4.2") != 0; }
+Crc choose() { return has_sse42() ? crc32c_sse42 : crc32c_plain; }
+
+constexpr std::size_t kAtOnce = 4;
+
+__attribute__((target("sse4.2"))) void each_of_four(const std::byte* first, std::size_t size,
+                                                    std::uint32_t* sums) {
+  std::array<std::uint64_t, kAtOnce> wide;
+  wide.fill(~std::uint32_t{0});
+  for (std::size_t at = 0; at < size; at += 8) {
+    for (std::size_t piece = 0; piece < kAtOnce; ++piece) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, first + piece * size + at, 8);
+      wide[piece] = _mm_crc32_u64(wide[piece], word);
+    }
+  }
+  for (std::size_t piece = 0; piece < kAtOnce; ++piece) {
+    sums[piece] = ~static_cast<std::uint32_t>(wide[piece]);
+  }
+}
+
+// How many pieces are done.
+std::size_t begin_each(std::span<const std::byte> bytes, std::size_t size,
+                       std::span<std::uint32_t> sums) {
+  static const bool kHas = has_sse42();
+  if (!kHas || size % 8 != 0) return 0;
+  std::size_t done = 0;
+  for (; done + kAtOnce <= sums.size(); done += kAtOnce) {
+    each_of_four(bytes.data() + done * size, size, sums.data() + done);
+  }
+  return done;
+}
 #else
+std::size_t begin_each(std::span<const std::byte> /*bytes*/, std::size_t /*size*/,
+                       std::span<std::uint32_t> /*sums*/) {
+  return 0;
+}
 Crc choose() { return crc32c_plain; }
 #endif
 
@@ -61,6 +98,15 @@ std::uint32_t crc32c_plain(std::span<const std::byte> bytes, std::uint32_t crc) 
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc) {
   static const Crc kChosen = choose();
   return kChosen(bytes, crc);
+}
+
+void crc32c_each(std::span<const std::byte> bytes, std::size_t size,
+                 std::span<std::uint32_t> sums) {
+  FM_CHECK(bytes.size() == size * sums.size(), "pieces must be whole; bytes=", bytes.size(),
+           ", pieces=", sums.size(), " of ", size);
+  for (std::size_t at = begin_each(bytes, size, sums); at < sums.size(); ++at) {
+    sums[at] = crc32c(bytes.subspan(at * size, size));
+  }
 }
 
 }  // namespace fm::core

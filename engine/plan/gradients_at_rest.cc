@@ -18,6 +18,9 @@ bool can_take_back(const TrainOptions& options, const RunShape& run) {
 pipeline::GradientRing gradient_ring_of(const TrainOptions& options, const RunShape& run,
                                         const pipeline::ProgramRules& rules,
                                         const std::vector<pipeline::Program>& programs) {
+  // Who has room for parameters has room for gradients, but for those who chose the order.
+  const bool unit_major = unit_order_of(options) == pipeline::UnitOrder::kUnitMajor;
+  if (!run.params_sleep && !unit_major) return {};
   const RunTiers sleep = tiers_of_run(options, run.params_sleep);
   if (sleep.tiers.moments != core::Tier::kNvme || rules.validates) return {};
   if (options.device.kind != DeviceKind::kCpu) return {};  // where all of them stay

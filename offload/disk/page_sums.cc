@@ -1,5 +1,6 @@
 #include "offload/disk/page_sums.h"
 
+#include <algorithm>
 #include <array>
 
 #include "core/crc32c.h"
@@ -19,19 +20,24 @@ PageSums::PageSums(core::Bytes bytes)
       sums_(page_of(bytes), of_zeros_) {}
 
 void PageSums::note(core::Bytes at, std::span<const std::byte> bytes) {
-  std::size_t page = page_of(at);
-  for (; !bytes.empty(); bytes = bytes.subspan(kPageSize)) {
-    sums_[page++] = core::crc32c(bytes.first(kPageSize));
-  }
+  core::crc32c_each(bytes, kPageSize,
+                    std::span(sums_).subspan(page_of(at), bytes.size() / kPageSize));
 }
 
 std::optional<PageSums::Difference> PageSums::compare(core::Bytes at,
                                                       std::span<const std::byte> bytes) const {
-  std::size_t page = page_of(at);
-  for (; !bytes.empty(); bytes = bytes.subspan(kPageSize), ++page) {
-    const std::uint32_t sum = core::crc32c(bytes.first(kPageSize));
-    if (sum == sums_[page]) continue;
-    return Difference{kPage * static_cast<std::int64_t>(page), sum, sums_[page]};
+  std::array<std::uint32_t, 64> read;
+  const std::size_t first = page_of(at);
+  const std::size_t pages = bytes.size() / kPageSize;
+  for (std::size_t done = 0; done < pages; done += read.size()) {
+    const std::size_t count = std::min(read.size(), pages - done);
+    core::crc32c_each(bytes.subspan(done * kPageSize, count * kPageSize), kPageSize,
+                      std::span(read).first(count));
+    const auto written = std::span(sums_).subspan(first + done, count);
+    const auto [sum, other] = std::ranges::mismatch(std::span(read).first(count), written);
+    if (other == written.end()) continue;
+    const auto page = static_cast<std::int64_t>(first + done) + (other - written.begin());
+    return Difference{kPage * page, *sum, *other};
   }
   return std::nullopt;
 }

@@ -40,5 +40,19 @@ TEST(Crc32c, ContinuesOverPieces) {
   }
 }
 
+TEST(Crc32c, OfEachPieceInTurn) {
+  const std::string text = counting(3, 7) + counting(250, -5) + counting(9, 1) + counting(1, 2);
+  for (const std::size_t size : {std::size_t{8}, std::size_t{5}, std::size_t{16}}) {
+    for (std::size_t count = 0; count * size <= text.size(); ++count) {
+      std::vector<std::uint32_t> sums(count);
+      const auto bytes = std::as_bytes(std::span(text.data(), count * size));
+      crc32c_each(bytes, size, sums);
+      for (std::size_t at = 0; at < count; ++at) {
+        EXPECT_EQ(sums[at], crc32c_plain(bytes.subspan(at * size, size))) << size << ": " << at;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace fm::core

@@ -146,11 +146,16 @@ INSTANTIATE_TEST_SUITE_P(All, GradientsAtRest,
                                                tied ? "Tied" : "Untied");
                          });
 
-// One micro-batch, too, finishes each unit's gradient in one go, in any schedule.
+// One micro-batch, too, finishes each unit's gradient in one go, in any schedule; but who has room
+// for parameters has room for gradients.
 TEST(GradientsAtRestOrder, RestWhereEachIsFinishedInOneGo) {
   TrainOptions options = asleep(options_of(1, false));
-  options.zero_stage = 2;
+  options.zero_stage = 3;
+  EXPECT_TRUE(ring_of(options, 1).rests);
   options.schedule = &schedule_named("1f1b");
+  EXPECT_EQ(ring_of(options, 1), pipeline::GradientRing{});
+  options.offload.params = core::Tier::kNvme;
+  options.offload.params_in_host = 0;
   EXPECT_EQ(ring_of(options, 1), (pipeline::GradientRing{.places = 2, .rests = true}));
   options.batch = {std::nullopt, 1, 2};
   EXPECT_EQ(ring_of(options, 1), pipeline::GradientRing{});
