@@ -153,6 +153,7 @@ TEST(GradientsAtRestOrder, RestWhereEachIsFinishedInOneGo) {
   options.zero_stage = 3;
   EXPECT_TRUE(ring_of(options, 1).rests);
   options.schedule = &schedule_named("1f1b");
+  options.schedule_chosen = true;
   EXPECT_EQ(ring_of(options, 1), pipeline::GradientRing{});
   options.offload.params = core::Tier::kNvme;
   options.offload.params_in_host = 0;
