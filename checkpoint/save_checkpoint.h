@@ -27,8 +27,8 @@ struct SaveRequest {
   Lineage lineage = {};                   // rank 0's
   OutputFence fence = {};                 // asked before every write
   bool finite_only = false;               // a NaN or an infinity is a problem
-  // Rank 0's: puts on the disk what belongs to the checkpoint but is not in it, such as logs, before
-  // the checkpoint is there. Returns what failed, which becomes a warning.
+  // Rank 0's: puts on the disk what belongs to the checkpoint but is not in it, such as logs,
+  // before the checkpoint is there. Returns what failed, which becomes a warning.
   std::function<std::string()> beside = {};
 };
 

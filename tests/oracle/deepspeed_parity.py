@@ -281,7 +281,7 @@ def lost_a_race(run, work, lines):
 
 
 def repeat_broken(work, theirs):
-    """DeepSpeed makes again what can judge nobody. A run as it is judges only where none is mended."""
+    """DeepSpeed makes again what can judge nobody; a run as it is judges where none is mended."""
     mended = {(run.precision, run.zero) for run in theirs if run.mended}
     judging = [run for run in theirs if run.mended or (run.precision, run.zero) not in mended]
     for _ in range(REPEATS):
