@@ -25,7 +25,8 @@ struct KeptRows {
 //            when the file is opened, and what could not be written whole is taken back. A file
 //            that was deleted or renamed is made anew.
 // Thread:    one thread, but for what sync_later() gives; one process at a time (the lock of the
-// output directory). Lifetime:  owns the descriptor.
+//            output directory).
+// Lifetime:  owns the descriptor.
 class MetricsFile {
  public:
   // Throws MachineError (26) when the file cannot be opened for writing.
