@@ -1,6 +1,8 @@
 #include "offload/slice_store.h"
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 #include <list>
 #include <vector>
 
@@ -21,6 +23,7 @@ class HostStore : public SliceStore {
 
   Move read(Bytes at, std::span<std::byte> into) override {
     check(at, into.size());
+    leave(into);
     std::memset(into.data(), kUnread, into.size());
     totals_.read += Bytes(static_cast<std::int64_t>(into.size()));
     return queue({.at = at, .into = into});
@@ -59,6 +62,18 @@ class HostStore : public SliceStore {
     FM_CHECK(at.count() >= 0 && at.count() % kPage.count() == 0 && count % kPage.count() == 0 &&
                  at.count() + count <= bytes().count(),
              "a store of ", bytes().count(), " bytes has no ", count, " at ", at.count());
+  }
+
+  // What is written from this memory has left it.
+  void leave(std::span<const std::byte> memory) {
+    const std::less<const std::byte*> before;
+    const auto shares = [&](const Place& asked) {
+      const std::span<const std::byte> from = asked->from;
+      return before(from.data(), memory.data() + memory.size()) &&
+             before(memory.data(), from.data() + from.size());
+    };
+    const auto last = std::find_if(asked_.rbegin(), asked_.rend(), shares);
+    if (last != asked_.rend()) make_up_to(Place(*last));
   }
 
   Move queue(Asked asked) {

@@ -15,7 +15,8 @@ inline constexpr core::Bytes kPage(4096);
 
 // Bytes that are on their way from or to a store.
 //
-// Invariant: the memory of a move is nobody else's until wait() returns.
+// Invariant: the memory of a move is nobody else's until wait() returns, but later moves' of the
+//            same store.
 // Thread:    the rank's thread.
 // Lifetime:  the store outlives it.
 class Move {
@@ -53,8 +54,8 @@ class HeldBytes {
 
 // One address space [0, bytes()); what was never written reads as zeros.
 //
-// Thread:   the rank's thread asks. Moves of the same place are made in the order in which they
-//           were asked for; others in any.
+// Thread:   the rank's thread asks. Moves of the same place, or of the same memory, are made in the
+//           order in which they were asked for; others in any.
 // Lifetime: outlives its moves and what is held.
 class SliceStore {
  public:

@@ -387,7 +387,7 @@ std::string RankRules::fetch(const Instruction& instruction) {
     std::string reason = take_ring_place(instruction.unit);
     if (!reason.empty()) return reason;
   }
-  for (const int place : ring_places(units_, instruction.unit, rules_.awake)) {
+  for (const int place : ring_places(units_, instruction.unit, rules_.ring())) {
     const auto [at, free] = occupied_.emplace(place, instruction.unit);
     if (!free) return concat("unit ", at->second, " is in its place, and not stored yet");
   }

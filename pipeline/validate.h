@@ -10,6 +10,7 @@
 #include "pipeline/gradient_ring.h"
 #include "pipeline/instruction.h"
 #include "pipeline/placement.h"
+#include "pipeline/ring_places.h"
 
 namespace fm::pipeline {
 
@@ -19,10 +20,12 @@ struct ProgramRules {
   core::ShardPlan plan;
   bool recompute = false;
   bool validates = false;  // a step validates the update of the previous one
-  // Of the units whose state sleeps, so many flat parameters are awake at once
-  // (pipeline/ring_places.h); 0: no state sleeps.
+  // The ring of the units whose state sleeps (pipeline/ring_places.h); 0: no state sleeps.
   int awake = 0;
+  int end_blocks = 1;
   GradientRing gradients = {};
+
+  Ring ring() const { return {.awake = awake, .end_blocks = end_blocks}; }
 };
 
 struct Refusal {

@@ -9,6 +9,7 @@
 #include "core/whole_table.h"
 #include "offload/slice_store.h"
 #include "pipeline/gradient_ring.h"
+#include "pipeline/ring_places.h"
 
 namespace fm::zero {
 namespace {
@@ -53,6 +54,7 @@ class Builder {
     }
     if (units.tied) add_tied();
     out_.trained = out_.count();
+    if (out_.awake > 0) take_ring_places();
     leave_device();
     add_frozen();
     lay_params_to_sleep();
@@ -103,6 +105,16 @@ class Builder {
     cut(flat_param, table);
     out_.flat_params.push_back(flat_param);
     return out_.count() - 1;
+  }
+
+  void take_ring_places() {
+    FM_CHECK(!out_.gradients_in_ring || out_.end_blocks == 1,
+             "where gradients take the places of a ring, those of state are as many");
+    const pipeline::Ring ring{.awake = out_.awake, .end_blocks = out_.end_blocks};
+    for (FlatParam& flat_param : trained()) {
+      const std::vector<int> places = pipeline::ring_places(input_.units, flat_param.unit, ring);
+      flat_param.ring_place = flat_param.tied_end ? places.back() : places.front();
+    }
   }
 
   // The first units keep on the device what `host_share` leaves there, as in DeepSpeed
@@ -336,26 +348,33 @@ class Builder {
       out_.reservations.back().crosses = master && !out_.has_master();
     }
   }
-  // Places are alike, because flat parameters take them in turn.
-  void reserve_rings() {
-    Elements largest;
+  // A place is as large as the largest flat parameter that takes it: by place.
+  template <class Size>
+  std::vector<Elements> place_sizes(const Size& size) {
+    std::vector<Elements> out(static_cast<std::size_t>(out_.ring_places()));
     for (const FlatParam& flat_param : trained()) {
-      largest = std::max(largest, flat_param.optimizer.count);
+      Elements& largest = out[static_cast<std::size_t>(flat_param.ring_place)];
+      largest = std::max(largest, size(flat_param));
     }
+    return out;
+  }
+  void reserve_rings() {
     for (const Role role : {Role::kMoment, Role::kMaster}) {
-      for (int place = 0; out_.sleeps(role) && place < out_.ring_places(); ++place) {
-        reserve_state(role, largest);
-      }
+      if (!out_.sleeps(role)) continue;
+      const auto size = [](const FlatParam& flat_param) { return flat_param.optimizer.count; };
+      for (const Elements count : place_sizes(size)) reserve_state(role, count);
     }
     if (out_.sleeps(Role::kParams)) reserve_param_ring();
   }
   void reserve_param_ring() {
-    Elements largest;
-    for (const FlatParam& flat_param : trained()) {
-      if (flat_param.sleeps) largest = std::max(largest, flat_param.params.count);
+    const auto size = [](const FlatParam& flat_param) {
+      return flat_param.sleeps ? flat_param.params.count : Elements(0);
+    };
+    for (const Elements count : place_sizes(size)) {
+      add_param_places({.role = Role::kParams, .count = count}, 1);
     }
-    add_param_places({.role = Role::kParams, .count = largest}, out_.ring_places());
     if (!out_.beside_device) return;
+    Elements largest;
     for (const FlatParam& flat_param : out_.flat_params) {
       if (flat_param.sleeps) largest = std::max(largest, flat_param.params.count);
     }
@@ -444,6 +463,14 @@ Bytes Layout::host_bytes() const {
     if (at.tier == core::Tier::kHost) out += core::bytes_of(at.share, at.element);
   }
   return out;
+}
+
+int Layout::ring_places() const {
+  int places = 0;
+  for (int flat_param = 0; awake > 0 && flat_param < trained; ++flat_param) {
+    places = std::max(places, ring_place(flat_param) + 1);
+  }
+  return places;
 }
 
 int Layout::gradient_buffer(int flat_param) const {

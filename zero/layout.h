@@ -57,9 +57,9 @@ struct FlatParam {
   bool on_host = false;  // this CPU updates it, in the host's memory beside the device
   bool params_on_host = false;    // there lie its parameters, which the host or nothing changes
   bool in_gradient_ring = false;  // its gradient takes a place in turn (pipeline/gradient_ring.h)
-  // Its parameters sleep, where those of the layout do and it is not among the first.
-  bool sleeps = false;
-  int writers = 1;  // units that add to its gradient before it is reduced
+  bool sleeps = false;  // its parameters do, where the layout's do and it is not among the first
+  int ring_place = 0;   // of those that are trained, where something sleeps
+  int writers = 1;      // units that add to its gradient before it is reduced
   const core::ParamTable* table = nullptr;
   core::ShardMap map = {};
   Range owned = {};  // this rank's slice
@@ -163,8 +163,8 @@ struct Layout : StateRules {
   // a flat parameter has while it is awake.
   core::Tier tier_of(Role role) const;
   bool sleeps(Role role) const { return tier_of(role) == core::Tier::kNvme; }
-  int ring_places() const { return std::min(awake, trained); }
-  int ring_place(int flat_param) const { return flat_param % awake; }
+  int ring_places() const;
+  int ring_place(int flat_param) const { return at(flat_param).ring_place; }
   // Which of the buffers of kGrads has its gradient: places of the ring lie behind all others.
   int gradient_buffer(int flat_param) const;
   // Whether the parameters of a flat parameter follow from fp32 ones of the optimizer: are them,

@@ -56,7 +56,6 @@ void SleepingState::fetch(int flat_param, From from) {
   RingPlace& place = place_of(flat_param);
   FM_CHECK(place.at == At::kAsleep || place.at == At::kLeaving, "flat parameter ", flat_param,
            " cannot be fetched over ", place.flat_param);
-  finish(place);
   place.flat_param = flat_param;
   place.at = At::kArriving;
   if (from == From::kElsewhere) return;

@@ -24,8 +24,9 @@ struct RingArray {
 // A flat parameter is asleep; arriving from fetch() on; awake from wake() on; and leaving from
 // store() on, until the next one takes its place or settle().
 //
-// Invariant: of a place at most one flat parameter is arriving or awake, and it comes when the one
-//            before has left. A slot that somebody holds is not written, so that no step waits.
+// Invariant: of a place at most one flat parameter is arriving or awake, and its bytes come when
+//            those of the one before have left, which nobody waits for. A slot that somebody holds
+//            is not written, so that no step waits.
 // Thread:    the rank's thread.
 // Lifetime:  layout, store and the memory of the ring outlive it.
 class SleepingState {

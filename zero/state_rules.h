@@ -28,9 +28,11 @@ struct StateRules {
   // reduction is under way while backward writes into the next slot.
   int gradient_slots = 1;
   // Where slices sleep. Of what sleeps in kNvme so many flat parameters are awake at once, each in
-  // a place of a ring; with two slots a new value is written beside the old one. 0: none sleeps.
+  // a place of a ring (pipeline/ring_places.h); with two slots a new value is written beside the
+  // old one. 0: none sleeps.
   core::Tiers tiers = {};
   int awake = 0;
+  int end_blocks = 1;
   bool gradients_in_ring = false;  // gradients take so many places in turn, too
   int tier_slots = 1;
   int save_slots = 0;  // beside those: while a save reads one, steps write the others

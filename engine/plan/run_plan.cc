@@ -89,6 +89,7 @@ zero::LayoutInput layout_input(const TrainOptions& options, const model::Model& 
                     .gradient_slots = run.overlap && run.sharding.reduce_every_micro ? 2 : 1,
                     .tiers = sleep.tiers,
                     .awake = sleep.awake,
+                    .end_blocks = rules.end_blocks,
                     .gradients_in_ring = rules.gradients.places > 0,
                     .tier_slots = sleep.slots,
                     .save_slots = on_disk && copies_saves(options) ? 1 : 0,

@@ -65,7 +65,9 @@ Prefetch prefetch_of(const TrainOptions& options, const model::Model& model, con
   Prefetch out;
   // What comes down to a host is a gradient, whose norm must be known.
   const bool ahead = options.offload.reads_ahead && !state_on_host(options);
-  out.state = ahead ? offload::Reads::kAhead : offload::Reads::kInPlace;
+  const auto early =
+      run.params_sleep ? offload::Reads::kBehindForwards : offload::Reads::kFromStart;
+  out.state = ahead ? early : offload::Reads::kInPlace;
   for (int unit = 0; unit < model.table_count(); ++unit) {
     const core::ParamTable* const frozen = model.frozen_table(unit);
     out.of_unit.push_back(model.table(unit).elements() +
@@ -129,6 +131,23 @@ std::vector<Program> finished_programs(std::vector<Program> programs,
   return programs;
 }
 
+// How many blocks' state has room where the smaller end's has it (pipeline/ring_places.h). 1 where
+// parameters sleep, whose large matrices are tiles, or gradients take the same places.
+int end_blocks_of(const TrainOptions& options, const model::Model& model, const RunShape& run,
+                  const pipeline::ProgramRules& rules) {
+  const bool on_disk = tiers_of_run(options, run.params_sleep).tiers.moments == core::Tier::kNvme;
+  if (!on_disk || run.params_sleep || rules.gradients.places > 0) return 1;
+  const core::ParamTable* const tied = model.head->tied_params();
+  const core::Elements head =
+      tied != nullptr ? tied->elements() : model.table(model.head_unit()).elements();
+  core::Elements block(1);
+  for (int unit = 0; unit < model.table_count(); ++unit) {
+    if (rules.units.is_block(unit)) block = std::max(block, model.table(unit).elements());
+  }
+  const std::int64_t fit = std::min(model.table(0).elements(), head) / block;
+  return static_cast<int>(std::clamp<std::int64_t>(fit, 1, std::max(model.head_unit() - 1, 1)));
+}
+
 // `first`: the expanded program of pipe rank 0.
 pipeline::ProgramRules training_rules(const TrainOptions& options, const RunShape& run,
                                       pipeline::Placement units, const Program& first) {
@@ -159,6 +178,7 @@ RunPrograms build_programs(const TrainOptions& options, const model::Model& mode
   pipeline::ProgramRules rules = training_rules(options, run, placed, units.front());
   std::vector<Program> train = zero_programs(std::move(units), rules, schedule.times, prefetch);
   rules.gradients = gradient_ring_of(options, run, rules, train);
+  rules.end_blocks = end_blocks_of(options, model, run, rules);
   train = finished_programs(std::move(train), rules, prefetch.state, own);
   std::vector<Program> ahead;
   if (rules.validates) {

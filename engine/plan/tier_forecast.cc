@@ -1,8 +1,10 @@
 #include "engine/plan/tier_forecast.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
+#include "pipeline/ring_places.h"
 #include "zero/sleep_plan.h"
 
 namespace fm::engine {
@@ -76,6 +78,32 @@ class Moves {
   const zero::SleepPlan sleep_;
 };
 
+// Whose Store makes the place free that a Fetch takes: in the step before, too.
+class PlaceOwners {
+ public:
+  explicit PlaceOwners(const pipeline::ProgramRules& rules, const pipeline::Program& program)
+      : rules_(rules) {
+    for (const pipeline::Instruction& at : program) note(at);
+  }
+  int behind(const pipeline::Instruction& at) const {
+    if (at.op != Op::kFetch) return -1;
+    const auto found = last_.find(place_of(at.unit));
+    return found == last_.end() ? -1 : found->second;
+  }
+  void note(const pipeline::Instruction& at) {
+    if (at.op == Op::kStore) last_[place_of(at.unit)] = at.unit;
+  }
+
+ private:
+  // The larger one, where it has two.
+  int place_of(int unit) const {
+    return pipeline::ring_places(rules_.units, unit, rules_.ring()).back();
+  }
+
+  const pipeline::ProgramRules& rules_;
+  std::map<int, int> last_;  // by place: the last unit that was stored there
+};
+
 bool updates_before_norm(const pipeline::Program& program) {
   const auto update = std::ranges::find(program, Op::kUpdate, &pipeline::Instruction::op);
   const auto norm = std::ranges::find(program, Op::kNorm, &pipeline::Instruction::op);
@@ -117,10 +145,16 @@ TierForecast tier_forecast(const RunPlan& plan, int pipe_rank) {
 std::vector<TimedInstruction> timed_program(const RunPlan& plan, int pipe_rank, double flops) {
   const zero::Layout layout = plan.layout(pipe_rank, 0);
   const Moves moves(plan, layout);
+  const pipeline::Program& program = plan.train[static_cast<std::size_t>(pipe_rank)];
+  PlaceOwners owners(plan.rules, program);
   std::vector<TimedInstruction> out;
-  for (const pipeline::Instruction& at : plan.train[static_cast<std::size_t>(pipe_rank)]) {
+  for (const pipeline::Instruction& at : program) {
     const double forwards = pipeline::row_of(at.op).forwards;
     TimedInstruction timed{at.op, at.unit, 0.0, moves.read_by(at), moves.written_by(at)};
+    timed.behind = owners.behind(at);
+    const bool of_state = at.op == Op::kFetch || at.op == Op::kStore;
+    if (of_state) timed.arrays = std::max(1, layout.moments + (layout.has_master() ? 1 : 0));
+    owners.note(at);
     if (forwards > 0.0) {
       timed.unit = plan.units().unit_of(at);
       const auto unit = static_cast<std::size_t>(timed.unit);

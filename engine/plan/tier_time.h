@@ -1,6 +1,6 @@
 // How long a step takes of which bytes come from a disk and go there: its program is played with
-// two clocks, that of the rank and that of the disk, which moves bytes in the order in which
-// instructions ask for them, while the rank computes.
+// two clocks, that of the rank and that of the disk, which moves bytes while the rank computes, of
+// each direction in the order in which instructions ask for them.
 #pragma once
 
 #include <vector>
@@ -17,6 +17,8 @@ struct TimedInstruction {
   double seconds = 0.0;  // of the rank
   core::Bytes read = {};
   core::Bytes written = {};
+  int arrays = 1;   // that these bytes are of, of one size: each moves by itself
+  int behind = -1;  // of a Fetch: the unit whose Store makes its place free, -1: none
 };
 
 // `rate`: this rank's part of what the drives of its host do.

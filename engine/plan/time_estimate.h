@@ -18,7 +18,7 @@ struct StepRate {
 
   double seconds(double flops_of_step) const { return flops_of_step / (share * flops); }
 };
-// Measured on one core with products of this type: some 20 ms. Steps reach three quarters of what
+// Measured on one core with products of this type: some 150 ms. Steps reach three quarters of what
 // products do (benchmarks/README.md, W1 and W2).
 StepRate rate_of_cores(core::DType element, int cores);
 // By the table of engine/plan/device_cards.h. Nothing for a card that is not in it.

@@ -49,8 +49,6 @@ PlanDrives drives_here(const OffloadOptions& offload) {
   return out;
 }
 
-// Reads and writes of a step run at the same time: both rates are scaled so that as many bytes of
-// each take the time that they took together.
 void measure_drives(const OffloadOptions& offload, PlanDrives& drives) {
   constexpr core::Bytes kMeasured(std::int64_t{128} << 20);
   constexpr core::Bytes kPiece(8 << 20);
@@ -62,9 +60,7 @@ void measure_drives(const OffloadOptions& offload, PlanDrives& drives) {
     const auto store = offload::open_disk(
         {.folders = {folders.begin(), folders.end()}, .run = "plan"}, offload.disk, kMeasured);
     const offload::DiskRates rates = offload::measure_rates(*store, kPiece);
-    const double apart = 2.0 / (1.0 / rates.read + 1.0 / rates.write);
-    const double scale = rates.both / apart;
-    drives.rate = DriveRate{rates.read * scale, rates.write * scale};
+    drives.rate = DriveRate{.read = rates.read, .write = rates.write, .both = rates.both};
     drives.rate_from = "measured";
   } catch (const core::Error& error) {
     drives.problem = error.what();

@@ -82,10 +82,13 @@ std::string wear_text(const TierPlan& tiers, const Wear& wear, const PlanDrives&
 }
 
 std::string time_text(const TierTime& time, bool computing_known, const PlanDrives& drives) {
+  const DriveRate& rate = *drives.rate;
+  const std::string both =
+      rate.both > 0.0 ? concat(" (", format("%.1f", rate.both / 1e9), " of both at once)") : "";
   const std::string moves =
-      concat("moves ", core::human_duration(time.moving), " at ",
-             format("%.1f", drives.rate->read / 1e9), " GB/s read and ",
-             format("%.1f", drives.rate->write / 1e9), " GB/s written (", drives.rate_from, ")");
+      concat("moves ", core::human_duration(time.moving), " at ", format("%.1f", rate.read / 1e9),
+             " GB/s read and ", format("%.1f", rate.write / 1e9), " GB/s written", both, " (",
+             drives.rate_from, ")");
   if (!computing_known) return concat("  a step takes at least its ", moves, "\n");
   return concat("  a step takes about ", core::human_duration(time.step), ": ", moves,
                 ", computing ", core::human_duration(time.computing), ", at the same time where ",
@@ -117,8 +120,7 @@ TierPlan tier_plan(const RunPlan& plan, int ranks_per_host, const std::optional<
   }
   out.computing_known = computes.has_value();
   if (!drives.rate || out.host.nvme.count() == 0) return out;
-  const double ranks = out.ranks_of_host;
-  const DriveRate each{drives.rate->read / ranks, drives.rate->write / ranks};
+  const DriveRate each = drives.rate->part_of(out.ranks_of_host);
   const double flops = computes ? computes->share * computes->flops / plan.mesh.size() : 0.0;
   for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
     const TierTime time = time_of(timed_program(plan, rank, flops), each);

@@ -213,24 +213,32 @@ void DiskLoop::cut(const DiskMovePtr& move) {
     const Bytes size = std::min({options_.block, in_stripe, size_of(left)});
     const auto count = static_cast<std::size_t>(size.count());
     ++move->blocks_left;
-    drives_[static_cast<std::size_t>(striping_.drive_of(at))].waiting.push_back(
+    drives_[static_cast<std::size_t>(striping_.drive_of(at))].of(*move).waiting.push_back(
         {move, at, left.first(count)});
     left = left.subspan(count);
     at += size;
   }
 }
 
+DiskLoop::DriveQueue* DiskLoop::Drive::next() {
+  if (reads.waiting.empty() && writes.waiting.empty()) return nullptr;
+  if (reads.waiting.empty()) return &writes;
+  return writes.waiting.empty() || reads.under_way <= writes.under_way ? &reads : &writes;
+}
+
 void DiskLoop::fill_drives() {
   for (Drive& drive : drives_) {
-    while (!drive.waiting.empty() && !drive.free.empty()) {
-      MovePart part = std::move(drive.waiting.front());
-      drive.waiting.pop_front();
+    for (DriveQueue* queue = drive.next(); queue != nullptr && !drive.free.empty();
+         queue = drive.next()) {
+      MovePart part = std::move(queue->waiting.front());
+      queue->waiting.pop_front();
       if (!part.move->problem.empty()) {
         end_block(part.move);
         continue;
       }
       const std::size_t slot = drive.free.back();
       drive.free.pop_back();
+      ++queue->under_way;
       slots_[slot].part = std::move(part);
       slots_[slot].moved = 0;
       slots_[slot].copied = !is_aligned(slots_[slot].part.memory);
@@ -294,7 +302,9 @@ void DiskLoop::check_read(const BlockSlot& slot) {
 
 void DiskLoop::end_part(std::size_t slot_index) {
   const MovePart part = std::move(slots_[slot_index].part);
-  drives_[static_cast<std::size_t>(striping_.drive_of(part.at))].free.push_back(slot_index);
+  Drive& drive = drives_[static_cast<std::size_t>(striping_.drive_of(part.at))];
+  drive.free.push_back(slot_index);
+  --drive.of(*part.move).under_way;
   end_block(part.move);
 }
 

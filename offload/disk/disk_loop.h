@@ -79,9 +79,21 @@ class DiskLoop {
     std::unique_ptr<void, void (*)(void*)> copy{nullptr, nullptr};  // for memory that is no page
     bool copied = false;
   };
-  struct Drive {
+  // Of one direction.
+  struct DriveQueue {
     std::deque<MovePart> waiting;
+    int under_way = 0;  // blocks
+  };
+  struct Drive {
+    DriveQueue reads, writes;
     std::vector<std::size_t> free;  // slots
+
+    DriveQueue& of(const DiskMove& move) {
+      return move.direction == BlockDirection::kRead ? reads : writes;
+    }
+    // The queue whose block begins next: drives take both directions at once, and no read is behind
+    // all writes that were asked for before it. Null where none waits.
+    DriveQueue* next();
   };
 
   void run() noexcept;

@@ -1,6 +1,7 @@
 #include "offload/disk/move_order.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace fm::offload {
@@ -8,6 +9,15 @@ namespace {
 
 bool overlap(const DiskMove& a, const DiskMove& b) {
   return a.at < b.at + b.size && b.at < a.at + a.size;
+}
+
+// Both use the same memory, and one of the two changes it.
+bool share_memory(const DiskMove& a, const DiskMove& b) {
+  const bool one_reads =
+      a.direction == BlockDirection::kRead || b.direction == BlockDirection::kRead;
+  const std::less<const std::byte*> before;
+  return one_reads && before(a.memory.data(), b.memory.data() + b.memory.size()) &&
+         before(b.memory.data(), a.memory.data() + a.memory.size());
 }
 
 bool one_writes(const DiskMove& a, const DiskMove& b) {
@@ -20,7 +30,9 @@ void MoveOrder::add(const DiskMovePtr& move, const DiskMove* behind) {
   move->order = ++asked_;
   const std::int64_t before = behind == nullptr ? move->order : behind->order;
   for (const DiskMovePtr& other : active_) {
-    if (other->order >= before || !one_writes(*other, *move) || !overlap(*other, *move)) continue;
+    const bool same_place =
+        other->order < before && one_writes(*other, *move) && overlap(*other, *move);
+    if (!same_place && !share_memory(*other, *move)) continue;
     other->followers.push_back(move);
     ++move->waits_for;
   }

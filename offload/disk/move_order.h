@@ -1,4 +1,5 @@
-// Which moves may begin: those of one place follow each other as they were asked for.
+// Which moves may begin: those of one place, or of the same memory, follow each other as they were
+// asked for.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +39,9 @@ using DiskMovePtr = std::shared_ptr<DiskMove>;
 // Thread: under the store's lock.
 class MoveOrder {
  public:
-  // Behind those that it overlaps, where one of the two writes. Where `behind` is not null it
-  // belongs to what was held then: only what was asked for before that counts.
+  // Behind those that it overlaps, where one of the two writes, and those whose memory it shares,
+  // where one of the two reads into it. Where `behind` is not null it belongs to what was held
+  // then: of the first ones only what was asked for before that counts.
   void add(const DiskMovePtr& move, const DiskMove* behind = nullptr);
   void end(const DiskMovePtr& move);
   // Nothing will end any more what is under way: it fails now, with this problem.

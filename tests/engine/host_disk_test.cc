@@ -187,7 +187,8 @@ TEST(HostDisk, AdaptersOfFrozenParameters) {
   }
 }
 
-// Rings of moments and masters, and two places for gradients, and of narrow types for what goes up.
+// Rings of moments and masters, which have a place for each of these few units, and two places for
+// gradients, and of narrow types for what goes up.
 TEST(HostDisk, ThePlanCountsBothMemories) {
   for (const core::DType element : {core::DType::kF32, core::DType::kBF16}) {
     TrainOptions options = beside_device(disk_options(true, element));
@@ -211,7 +212,7 @@ TEST(HostDisk, ThePlanCountsBothMemories) {
             asleep += 12 * at.optimizer.count.count();
           }
           const int place = element == core::DType::kF32 ? 4 : 6;
-          EXPECT_EQ(memory.host.count(), largest * (4 * 12 + 2 * place));
+          EXPECT_EQ(memory.host.count(), asleep + largest * 2 * place);
           EXPECT_EQ(state.store->bytes().count(), asleep);
         },
         comm::kThreadsMs, comm::Between::kMessages);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "engine/plan/run_model.h"
 #include "small_run.h"
 
@@ -25,7 +27,7 @@ class TierForecasts : public testing::Test {
   RunPlan sleeping(int ranks, Tier params, int slots) {
     RunPlan plan = make_run_plan(options_, opened_.model, {ranks});
     plan.state.rules.tiers = {.moments = Tier::kNvme, .params = params};
-    plan.state.rules.awake = 2;
+    plan.state.rules.awake = plan.rules.awake = 2;
     plan.state.rules.tier_slots = slots;
     plan.state.rules.params_in_memory = {};
     pipeline::Program program;
@@ -109,6 +111,16 @@ TEST_F(TierForecasts, SavesHaveASlotOfTheirOwn) {
     EXPECT_EQ(tiers.read + tiers.written + tiers.ring,
               without.read + without.written + without.ring);
   }
+}
+
+// In a ring of two, units 0, 2, 4 and 6 take the first place.
+TEST_F(TierForecasts, AFetchIsBehindTheOneBeforeInItsPlace) {
+  std::map<int, int> behind;
+  for (const TimedInstruction& at : timed_program(sleeping(2, Tier::kDevice, 1), 0, 1e9)) {
+    EXPECT_EQ(at.arrays, at.op == pipeline::Op::kFetch || at.op == pipeline::Op::kStore ? 2 : 1);
+    if (at.op == pipeline::Op::kFetch) behind[at.unit] = at.behind;
+  }
+  EXPECT_EQ(behind, (std::map<int, int>{{0, 6}, {1, 5}, {2, 0}, {3, 1}, {4, 2}, {5, 3}, {6, 4}}));
 }
 
 TEST_F(TierForecasts, AnInstructionTakesItsShareOfTheTime) {

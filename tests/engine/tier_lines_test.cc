@@ -72,6 +72,9 @@ TEST(TierLines, SayWhatTheyAssume) {
   EXPECT_NE(tier_text(tiers, "", {.problem = "no room"}).find("rate is not known: no room\n"),
             std::string::npos);
   tiers = two_ranks();
+  EXPECT_NE(tier_text(tiers, "", {.rate = DriveRate{3e9, 2e9, 4e9}})
+                .find("at 3.0 GB/s read and 2.0 GB/s written (4.0 of both at once) ("),
+            std::string::npos);
   EXPECT_NE(tier_text(tiers, "", {.rate = kRate}).find("--nvme_endurance TB says for how long"),
             std::string::npos);
 }

@@ -23,9 +23,31 @@ TEST(TierTime, ReadsAndWritesRunBesideUpdates) {
   const TierTime time = time_of(program, kRate);
   EXPECT_DOUBLE_EQ(time.computing, 2.0);
   EXPECT_DOUBLE_EQ(time.moving, 4.0);
-  // The disk is at work from 1 to 5; the rank waits for its second read until 3 and ends at 3.5.
-  // The next step begins there, computes until 4.5, and its reads begin at 5.
-  EXPECT_DOUBLE_EQ(time.step, 4.0);
+  // Each direction has a third of 100 bytes per second beside the other. The first read is there
+  // at 2, the second one has half of its bytes when the first write begins, at 2.5; both end at 4.
+  // The second update ends at 4.5, and so do all later steps, because the last write is short.
+  EXPECT_DOUBLE_EQ(time.step, 4.5);
+}
+
+// As on a drive that reads and writes at full speed at once.
+TEST(TierTime, WhatBothDirectionsReachTogetherIsGiven) {
+  const Program program = {{Op::kFetch, 0, 0.0, Bytes(200)}, {Op::kStore, 1, 0.0, {}, Bytes(100)}};
+  EXPECT_DOUBLE_EQ(time_of(program, {100.0, 50.0, 200.0}).moving, 2.0);
+  EXPECT_DOUBLE_EQ(time_of(program, {100.0, 50.0, 100.0}).moving, 2.0 + 1.0);
+  EXPECT_DOUBLE_EQ(time_of(program, {100.0, 50.0}).moving, 4.0);
+}
+
+// The unit's place is free when what the last step stored there has left, array by array.
+TEST(TierTime, AReadWaitsForThePlaceItTakes) {
+  Program program = {{Op::kFetch, 0, 0.0, Bytes(100)},
+                     {Op::kUpdate, 0, 0.0},
+                     {Op::kStore, 0, 0.0, {}, Bytes(100)}};
+  const DriveRate apart{100.0, 100.0, 200.0};
+  EXPECT_DOUBLE_EQ(time_of(program, apart).step, 1.0);
+  program.front().behind = 0;
+  EXPECT_DOUBLE_EQ(time_of(program, apart).step, 2.0);
+  program.front().arrays = program.back().arrays = 2;
+  EXPECT_DOUBLE_EQ(time_of(program, apart).step, 1.5);
 }
 
 TEST(TierTime, AStepThatComputesLongWaitsForNothing) {

@@ -30,6 +30,19 @@ TEST(InHostMemory, MovesAreMadeWhenTheyAreWaitedForInTheOrderOfAsking) {
   EXPECT_EQ(read[7], 2.0F);
 }
 
+TEST(InHostMemory, WhatIsWrittenHasLeftItsMemoryWhereTheNextIsReadIntoIt) {
+  const std::unique_ptr<SliceStore> store = in_host_memory(kPage * 2);
+  Page page(kFloats, 1.0F), read(kFloats);
+  Move leaves = store->write(Bytes(0), std::as_bytes(std::span(page)));
+  Move comes = store->read(kPage, std::as_writable_bytes(std::span(page)));
+  EXPECT_TRUE(std::isnan(page[7])) << "nobody has waited";
+  comes.wait();
+  EXPECT_EQ(page[7], 0.0F);
+  leaves.wait();
+  store->read(Bytes(0), std::as_writable_bytes(std::span(read))).wait();
+  EXPECT_EQ(read[7], 1.0F);
+}
+
 TEST(InHostMemory, WhatIsHeldIsWhatWasAskedForBefore) {
   const std::unique_ptr<SliceStore> store = in_host_memory(kPage * 2);
   Page one(kFloats, 1.0F), two(kFloats, 2.0F), read(kFloats);

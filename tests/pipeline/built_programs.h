@@ -32,6 +32,7 @@ struct BuildShape {
   int awake = 0;  // flat parameters of those whose state sleeps
   GradientRing gradients = {};
   UnitOrder units = UnitOrder::kMicroMajor;
+  int end_blocks = 1;  // of the ring of those that sleep
 };
 
 // One chunk per pipe rank.
@@ -72,6 +73,7 @@ inline ProgramRules rules_of(const BuildShape& shape) {
           .recompute = shape.recompute,
           .validates = shape.validates,
           .awake = shape.awake,
+          .end_blocks = shape.end_blocks,
           .gradients = shape.gradients};
 }
 

@@ -77,7 +77,7 @@ class Table {
     uses({kHidden, micro, unit - 1});
   }
   void takes_places(int unit) {
-    for (const int place : ring_places(form_.units, unit, form_.awake)) {
+    for (const int place : ring_places(form_.units, unit, form_.ring)) {
       makes({kRingPlace, -1, place});
     }
   }

@@ -7,6 +7,7 @@
 
 #include "pipeline/instruction.h"
 #include "pipeline/placement.h"
+#include "pipeline/ring_places.h"
 
 namespace fm::pipeline {
 
@@ -48,7 +49,7 @@ struct StepForm {
   const Placement& units;
   int micros = 1;
   bool reduce_every_micro = false;
-  int awake = 0;            // places of the ring
+  Ring ring = {};
   int gradient_places = 0;  // of that of gradients which rest
 };
 

@@ -16,7 +16,7 @@ using pipeline::ProgramRules;
 ProgramRules rules_with(int awake) {
   return {.units = pipeline::split(3, 1), .micros = 1, .plan = {}, .awake = awake};
 }
-std::string with_ring(const std::string& program, int awake, Reads reads = Reads::kAhead) {
+std::string with_ring(const std::string& program, int awake, Reads reads = Reads::kBehindForwards) {
   return print(insert_offload(pipeline::parse(program), rules_with(awake), reads));
 }
 
@@ -29,16 +29,34 @@ TEST(InsertOffload, ARingOfTwoIsFilledAgainDirectlyBehindAStore) {
             "f.0 f.1 X0 R.4 N u.0 s.0 f.2 u.1 s.1 f.3 u.2 s.2 f.4 u.3 s.3 u.4 s.4 O ");
 }
 
-// While unit 1 is updated, unit 0 leaves, and unit 2 arrives.
-TEST(InsertOffload, InALargerRingAUnitLeavesDuringTheNextUpdate) {
+// Unit 3 takes the place of unit 0, and unit 4 that of unit 1.
+TEST(InsertOffload, InALargerRingAUnitArrivesDuringTwoUpdates) {
   EXPECT_EQ(with_ring(kEnd, 3),
-            "f.0 f.1 f.2 X0 R.4 N u.0 s.0 u.1 s.1 f.3 u.2 s.2 f.4 u.3 s.3 u.4 s.4 O ");
+            "f.0 f.1 f.2 X0 R.4 N u.0 s.0 f.3 u.1 s.1 f.4 u.2 s.2 u.3 s.3 u.4 s.4 O ");
+}
+
+// The ends have places of their own, and the other two are three each.
+TEST(InsertOffload, SmallUnitsTakeSmallPlaces) {
+  ProgramRules rules = rules_with(4);
+  rules.units = pipeline::split(8, 1);
+  rules.end_blocks = 3;
+  EXPECT_EQ(print(insert_offload(
+                pipeline::parse("X0 R.9 N u.0 u.1 u.2 u.3 u.4 u.5 u.6 u.7 u.8 u.9 O "), rules)),
+            "f.0 f.1 f.2 f.3 f.4 f.5 f.6 f.9 X0 R.9 N u.0 s.0 u.1 s.1 f.7 u.2 s.2 f.8 u.3 s.3 "
+            "u.4 s.4 u.5 s.5 u.6 s.6 u.7 s.7 u.8 s.8 u.9 s.9 O ");
 }
 
 TEST(InsertOffload, ARingForAllIsFilledBeforeTheFirstGradient) {
   EXPECT_EQ(with_ring("L0 F0.0 F0.1 F0.2 F0.3 X0 R.4 N u.0 u.1 u.2 u.3 u.4 O ", 8),
             "L0 F0.0 F0.1 F0.2 F0.3 f.0 f.1 f.2 f.3 f.4 X0 R.4 N "
             "u.0 s.0 u.1 s.1 u.2 s.2 u.3 s.3 u.4 s.4 O ");
+}
+
+TEST(InsertOffload, WhereForwardsReadNothingTheRingIsFilledFromTheStart) {
+  EXPECT_EQ(
+      with_ring("L0 F0.0 F0.1 F0.2 F0.3 X0 R.4 N u.0 u.1 u.2 u.3 u.4 O ", 8, Reads::kFromStart),
+      "f.0 f.1 f.2 f.3 f.4 L0 F0.0 F0.1 F0.2 F0.3 X0 R.4 N "
+      "u.0 s.0 u.1 s.1 u.2 s.2 u.3 s.3 u.4 s.4 O ");
 }
 
 TEST(InsertOffload, WithoutReadingAheadAFetchStandsBeforeItsUpdate) {
@@ -55,29 +73,32 @@ TEST(InsertOffload, PublicationsStandBehindTheStore) {
 TEST(InsertOffload, TheHeadOfATiedModelTakesTwoPlaces) {
   ProgramRules rules = rules_with(2);
   rules.units = pipeline::split(3, 2, true);
-  EXPECT_EQ(pipeline::ring_places(rules.units, 3, 3), std::vector<int>({0}));
-  EXPECT_EQ(pipeline::ring_places(rules.units, 4, 3), std::vector<int>({1, 2}));
-  EXPECT_EQ(pipeline::ring_places(rules.units, 4, 2), std::vector<int>({1, 0}));
+  EXPECT_EQ(pipeline::ring_places(rules.units, 3, {3}), std::vector<int>({0}));
+  EXPECT_EQ(pipeline::ring_places(rules.units, 4, {3}), std::vector<int>({1, 2}));
+  EXPECT_EQ(pipeline::ring_places(rules.units, 4, {2}), std::vector<int>({1, 0}));
+  EXPECT_EQ(pipeline::ring_places(rules.units, 3, {2, 2}), std::vector<int>({1}));
+  EXPECT_EQ(pipeline::ring_places(rules.units, 4, {2, 2}), std::vector<int>({2, 0}));
   const auto with = [&](int awake) {
     rules.awake = awake;
     return print(insert_offload(pipeline::parse("N u.3 u.4 O"), rules));
   };
-  EXPECT_EQ(with(2), "N f.3 u.3 s.3 f.4 u.4 s.4 O ");
-  EXPECT_EQ(with(3), "N f.3 f.4 u.3 s.3 u.4 s.4 O ");
+  EXPECT_EQ(with(2), "f.3 N u.3 s.3 f.4 u.4 s.4 O ");
+  EXPECT_EQ(with(3), "f.3 f.4 N u.3 s.3 u.4 s.4 O ");
   rules.units = pipeline::split(3, 1, true);  // the embedding has the head's end
-  EXPECT_EQ(pipeline::ring_places(rules.units, 4, 3), std::vector<int>({1}));
+  EXPECT_EQ(pipeline::ring_places(rules.units, 4, {3}), std::vector<int>({1}));
 }
 
 TEST(InsertOffload, EveryProgramIsProven) {
   for (const int awake : {2, 3, 4, 16}) {
     for (const int pipe_ranks : {1, 2}) {
       for (const bool tied : {false, true}) {
-        for (const Reads reads : {Reads::kAhead, Reads::kInPlace}) {
+        for (const Reads reads : {Reads::kFromStart, Reads::kBehindForwards, Reads::kInPlace}) {
           const BuildShape shape = {
               .pipe_ranks = pipe_ranks, .micros = 3, .blocks = 5, .tied = tied, .zero_stage = 2};
           std::vector<pipeline::Program> programs = built(shape);
           ProgramRules rules = rules_of(shape);
           rules.awake = awake;
+          rules.end_blocks = 1 + awake % 3;
           for (pipeline::Program& program : programs) {
             program = insert_offload(program, rules, reads);
           }

@@ -38,7 +38,7 @@ class Mutator {
   Program& program(int rank) { return programs_[static_cast<std::size_t>(rank)]; }
 
   void mutate(int rank) {
-    const StepForm form{rules_.units, shape_.micros, rules_.plan.reduce_every_micro, rules_.awake,
+    const StepForm form{rules_.units, shape_.micros, rules_.plan.reduce_every_micro, rules_.ring(),
                         rules_.gradients.places};
     std::vector<Effects> effects;
     for (const Instruction& at : program(rank)) effects.push_back(effects_of(at, form, rank));
@@ -218,6 +218,7 @@ TEST(ValidateMutationsOfOffload, AreAllRefusedByName) {
             BuildShape shape{schedule,       pipe_ranks, micros,    3 * pipe_ranks,
                              awake % 2 == 0, false,      zero_stage};
             shape.awake = awake;
+            shape.end_blocks = micros;
             Mutator(shape, counts).run();
           }
         }

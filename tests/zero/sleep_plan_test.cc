@@ -116,16 +116,17 @@ TEST(SleepPlan, ASharedMatrixSleepsOnceWhereBothEndsAreOnOneRank) {
   EXPECT_EQ(plan.total(), Bytes((16 + 24 + 8) * kKiB));
 }
 
-TEST(SleepPlan, TheRingHasPlacesOfTheLargestFlatParameter) {
+TEST(SleepPlan, APlaceOfTheRingIsAsLargeAsTheLargestThatTakesIt) {
   const Made awake(tiny(4), {}, core::DType::kBF16);
   EXPECT_EQ(awake.layout.charged(Account::kOptimizer), Bytes(3 * (8 + 4 * 12 + 4) * kKiB));
   const Made ring(tiny(4), kOptimizer, core::DType::kBF16);
   EXPECT_EQ(ring.layout.charged(Account::kOptimizer), Bytes(3 * 3 * 12 * kKiB));
   EXPECT_EQ(ring.layout.ring_place(4), 1);
-  // No more places than flat parameters.
+  // No more places than flat parameters: the embedding's, and a block's.
   BuildShape shape = tiny(2);
   shape.pipe_ranks = 2;
-  EXPECT_EQ(Made(shape, kOptimizer).layout.charged(Account::kOptimizer), Bytes(2 * 2 * 12 * kKiB));
+  EXPECT_EQ(Made(shape, kOptimizer).layout.charged(Account::kOptimizer),
+            Bytes(2 * (8 + 12) * kKiB));
 }
 
 }  // namespace

@@ -118,7 +118,9 @@ TEST_F(SleepingStateTest, APlaceIsTakenByOneAtATime) {
   EXPECT_THROW(state_->fetch(4), core::BugError);
   state_->store(0);
   EXPECT_THROW(state_->store(0), core::BugError);
-  state_->fetch(4);  // waits until 0 has left
+  state_->fetch(4);  // its bytes come when those of 0 have left
+  state_->wake(4);
+  EXPECT_EQ(first_of(4), 0.0F);
   state_->drop(4);
 }
 
