@@ -15,7 +15,7 @@ namespace fm::offload {
 namespace {
 
 constexpr std::uint64_t kWake = ~std::uint64_t{0};  // no slot
-constexpr unsigned kBuffers = 256;                  // places in the ring's table of memory
+constexpr unsigned kBuffers = 1024;                 // places in the ring's table of memory
 constexpr std::size_t kLargestBuffer = std::size_t{1} << 30;  // io_uring_register(2)
 
 class UringEngine : public DiskEngine {
