@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <list>
 #include <vector>
 
 #include "core/check.h"
+#include "offload/shared_bytes.h"
 
 namespace fm::offload {
 namespace {
@@ -66,12 +66,7 @@ class HostStore : public SliceStore {
 
   // What is written from this memory has left it.
   void leave(std::span<const std::byte> memory) {
-    const std::less<const std::byte*> before;
-    const auto shares = [&](const Place& asked) {
-      const std::span<const std::byte> from = asked->from;
-      return before(from.data(), memory.data() + memory.size()) &&
-             before(memory.data(), from.data() + from.size());
-    };
+    const auto shares = [&](const Place& asked) { return share_bytes(asked->from, memory); };
     const auto last = std::find_if(asked_.rbegin(), asked_.rend(), shares);
     if (last != asked_.rend()) make_up_to(Place(*last));
   }

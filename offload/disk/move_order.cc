@@ -1,8 +1,9 @@
 #include "offload/disk/move_order.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
+
+#include "offload/shared_bytes.h"
 
 namespace fm::offload {
 namespace {
@@ -15,9 +16,7 @@ bool overlap(const DiskMove& a, const DiskMove& b) {
 bool share_memory(const DiskMove& a, const DiskMove& b) {
   const bool one_reads =
       a.direction == BlockDirection::kRead || b.direction == BlockDirection::kRead;
-  const std::less<const std::byte*> before;
-  return one_reads && before(a.memory.data(), b.memory.data() + b.memory.size()) &&
-         before(b.memory.data(), a.memory.data() + a.memory.size());
+  return one_reads && share_bytes(a.memory, b.memory);
 }
 
 bool one_writes(const DiskMove& a, const DiskMove& b) {
