@@ -55,7 +55,9 @@ RunDevice open_card(const engine::DeviceOptions& options, const comm::LaunchInfo
     run.link = card_link(*run.device, self, limit_ms, on_end);
   }
   run.line = core::concat(card.name, " (", core::human(card.memory), "), driver for CUDA ",
-                          device::cuda_version_text(search.answers.driver_version));
+                          device::cuda_version_text(search.answers.driver_version), ", ",
+                          card.libraries, card.missing.empty() ? "" : " (" + card.missing + ")");
+  run.libraries = card.libraries;
   if (const auto rates = engine::card_rates(card.name)) {
     run.peak_flops = rates->bf16_peak * world.size();
   }

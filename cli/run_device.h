@@ -20,6 +20,7 @@ struct RunDevice {
   std::unique_ptr<core::Device> device;
   engine::TensorLink link;  // null: tensors are staged through the host
   std::string line;         // for the banner: "NVIDIA H100 80GB HBM3, driver for CUDA 13.0"; ""
+  std::string libraries;    // that compute on a GPU; ""
   double peak_flops = 0.0;  // per second, of all ranks' data sheets; 0: not known
   std::vector<machine::MemoryLimit> memory;  // of the device, or of this host
 };

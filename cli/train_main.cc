@@ -25,6 +25,7 @@
 #include "core/process.h"
 #include "core/step_pace.h"
 #include "core/text.h"
+#include "device/cuda.h"
 #include "engine/plan/choose_rows.h"
 #include "engine/plan/device_cards.h"
 #include "engine/plan/run_model.h"
@@ -135,7 +136,8 @@ fm::engine::PlanHost plan_host(Command& command) {
     kind = known || kind == DeviceKind::kCuda ? DeviceKind::kCuda : DeviceKind::kCpu;
     if (kind == DeviceKind::kCuda) {
       using Holds = fm::machine::MemoryLimit::Holds;
-      const fm::core::Bytes left = card.memory - fm::core::Bytes(fm::engine::kCardOverhead);
+      const fm::core::Bytes left = card.memory - fm::core::Bytes(fm::engine::kCardOverhead) -
+                                   fm::device::attention_memory(card.memory);
       Limits limits;
       if (known) {
         limits.push_back(
@@ -346,7 +348,10 @@ int train(const std::vector<std::string>& words, Command command,
       .fence = process.fence,
       .pace = &process.pace,
       .on_error = [&ending] { ending.fail_now(); },
-      .memory = computes.memory};
+      .memory = computes.memory,
+      .arithmetic = computes.libraries.empty() ? std::nullopt
+                                               : std::optional(fm::engine::arithmetic_of(
+                                                     command.options.element, computes.libraries))};
   if (command.counts_epochs) {
     command = count_epochs(words, command, launch.world_size, *fm::engine::ranks_of_host(*world),
                            fm::engine::asked_to_end(&*process.signals));

@@ -18,8 +18,20 @@ struct CudaCard {
   int architecture = 0;  // 10 major + minor
   int multiprocessors = 0;
   core::Bytes memory;
-  core::Bytes free;  // now, beside this process's context
+  core::Bytes free;            // now, beside this process's context
+  std::string libraries = "";  // of an open one: "cuBLASLt 13.1.0, attention cuDNN 9.19.0"
+  std::string missing =
+      "";  // why attention is by our own kernels; "": it is not, or was asked to be
 };
+
+// The work space that a card of this memory keeps for attention by cuDNN: a 64th of it, at most
+// 1,104 MiB, which 32 heads of 4,096 queries need to add in one order.
+constexpr core::Bytes attention_memory(core::Bytes card) {
+  constexpr std::int64_t kMost = std::int64_t{1104} << 20;
+  constexpr std::int64_t kWhole = std::int64_t{1} << 20;
+  const std::int64_t share = card.count() / 64 / kWhole * kWhole;
+  return core::Bytes(share < kMost ? share : kMost);
+}
 
 struct CudaSearch {
   CudaAnswers answers;

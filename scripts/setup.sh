@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Puts in place what a build needs, and only what is missing:
 #   Debian packages; LibTorch out of the PyPI wheel (.deps/torch, .deps/nvidia).
-#   --tests    also what the tests need: more packages, and .deps/oracle, a Python environment
-#              with the reference implementations (tests/oracle/requirements.txt)
-#   --no-oracle  with --tests: not that environment (./test.sh --quick does not use it)
+#   The headers of cuDNN's front end (.deps/cudnn_frontend), where nvcc is.
+#   --tests    also what the tests need: more packages, .deps/oracle, a Python environment with the
+#              reference implementations (tests/oracle/requirements.txt), and clang-tidy
+#   --no-oracle  with --tests: not these two (./test.sh --quick does not use them)
 #   --arrow    also Apache Arrow's library out of the wheel pyarrow (.deps/arrow), which reads Parquet
 #              and Arrow files; where the oracle is, the build takes the one in there
 #   --no-apt   never touch packages, only say which ones seem to be missing
@@ -17,11 +18,13 @@ torch_version=2.11.0
 cudart_version=13.0.96
 cupti_version=13.0.85
 arrow_version=26.0.1  # as in tests/oracle/requirements.txt
+cudnn_frontend_version=1.32.0
+clang_tidy_version=23.1.4
 
 build_packages=(g++ cmake ninja-build ccache mold ca-certificates python3 python3-venv
   libopenmpi-dev openmpi-bin nlohmann-json3-dev libcxxopts-dev libdnnl-dev libonig-dev
   libutf8proc-dev libyaml-dev liburing-dev zlib1g-dev libzstd-dev)
-test_packages=(libgtest-dev libbenchmark-dev clang-format clang-tidy git procps valgrind
+test_packages=(libgtest-dev libbenchmark-dev clang-format git procps valgrind
   iproute2 e2fsprogs mount python3-dev openssh-client openssh-server pdsh munge slurmctld slurmd
   slurm-client curl)
 
@@ -145,6 +148,34 @@ END
   mv "$deps/arrow.new" "$deps/arrow"
 }
 
+# Headers only: 12 MB are downloaded, 3 MB stay.
+install_cudnn_frontend() {
+  local folder=$deps/cudnn_frontend
+  if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then return; fi
+  if [ -f "$folder/include/cudnn_frontend.h" ]; then return; fi
+  say "cuDNN's front end $cudnn_frontend_version: downloading 12 MB, keeping 3 MB in .deps/cudnn_frontend"
+  make_pip
+  rm -rf "$folder" "$folder.new"
+  mkdir -p "$deps/wheels" "$folder.new"
+  "$deps/pip/bin/pip" download --quiet --no-deps --only-binary :all: -d "$deps/wheels" \
+    "nvidia-cudnn-frontend==$cudnn_frontend_version"
+  "$deps/pip/bin/python" - "$folder.new" "$deps"/wheels/nvidia_cudnn_frontend-*.whl <<'END'
+import sys, zipfile
+wheel = zipfile.ZipFile(sys.argv[2])
+wheel.extractall(sys.argv[1], [name for name in wheel.namelist() if name.startswith("include/")])
+END
+  mv "$folder.new" "$folder"
+}
+
+# Not Debian's, which reads system headers again and again and takes thrice as long.
+install_clang_tidy() {
+  if [ -x "$deps/pip/bin/clang-tidy" ] &&
+    "$deps/pip/bin/clang-tidy" --version | grep -q "version $clang_tidy_version"; then return; fi
+  say "clang-tidy $clang_tidy_version: downloading 46 MB, keeping 120 MB in .deps/pip"
+  make_pip
+  "$deps/pip/bin/pip" install --quiet --only-binary :all: "clang-tidy==$clang_tidy_version"
+}
+
 # True when Python $1 has every pinned package of the oracle.
 has_oracle() {
   [ -x "$1" ] && "$1" "$root/scripts/check_requirements.py" "$root/tests/oracle/requirements.txt"
@@ -180,6 +211,10 @@ elif ! has_libtorch; then
   install_libtorch
 fi
 if [ "$want_arrow" = 1 ]; then install_arrow; fi
-if [ "$want_tests" = 1 ] && [ "$want_oracle" = 1 ]; then install_oracle; fi
+install_cudnn_frontend
+if [ "$want_tests" = 1 ] && [ "$want_oracle" = 1 ]; then
+  install_clang_tidy
+  install_oracle
+fi
 rm -rf "$deps/wheels"
 say "ready"

@@ -345,6 +345,7 @@ constexpr FlagRow kRows[] = {
 constexpr VariableRow kVariables[] = {
     {"FME_SIMD", "instruction set of our kernels, not above the CPU's: baseline, avx2, avx512"},
     {"FME_GEMM", "matrix products: amx (attention's too), packed, mixed, onednn; tuned on GPUs"},
+    {"FME_ATTENTION", "on GPUs: own, our kernels; fast, cuDNN's in an order of sums that may vary"},
     {"FME_CUDA_LIBS", "folders where NVIDIA's libraries are sought first, separated by colons"},
     {"FME_DEVICE_CHECK", "1: waits for every kernel of a GPU, fills what is free with NaN"},
     {"FME_HOST", "a name; ranks with different names count as ranks of different hosts"},

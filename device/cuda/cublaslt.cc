@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/check.h"
+#include "core/element.h"
 #include "device/cuda/late_library.h"
 
 namespace fm::device::cuda {
@@ -58,11 +59,6 @@ CublasLt find_functions(const LateLibrary& library) {
   library.find("cublasLtMatmulPreferenceDestroy", lt.destroy_preference);
   return lt;
 }
-
-template <class T>
-constexpr core::DType kTypeOf = std::is_same_v<T, float>        ? core::DType::kF32
-                                : std::is_same_v<T, core::Bf16> ? core::DType::kBF16
-                                                                : core::DType::kF16;
 
 cudaDataType_t cuda_type(core::DType type) {
   if (type == core::DType::kF32) return CUDA_R_32F;
@@ -360,8 +356,8 @@ void CardProducts::multiply(void* stream, const Workspace& workspace, const Gemm
                    {shape.m,
                     shape.n,
                     shape.k,
-                    kTypeOf<T>,
-                    kTypeOf<C>,
+                    core::kDTypeOf<T>,
+                    core::kDTypeOf<C>,
                     c.beta,
                     stored(a),
                     stored(b),

@@ -8,6 +8,7 @@
 
 #include "core/check.h"
 #include "device/cuda/cuda_call.h"
+#include "device/cuda/cudnn.h"
 #include "device/cuda/kernel_table.h"
 
 namespace fm::device::cuda {
@@ -29,7 +30,7 @@ OpenCard make_card(int number, const CudaCard& facts) {
           .kernels = &kernel_table()};
 }
 
-// Where winners are kept: $XDG_CACHE_HOME/fmengine, else ~/.cache/fmengine; "": nowhere.
+// Where winners and plans are kept: $XDG_CACHE_HOME/fmengine, else ~/.cache/fmengine; "": nowhere.
 std::filesystem::path cache_folder() {
   if (const char* const cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != 0) {
     return std::filesystem::path(cache) / "fmengine";
@@ -37,6 +38,10 @@ std::filesystem::path cache_folder() {
   const char* const home = std::getenv("HOME");
   return home == nullptr ? std::filesystem::path()
                          : std::filesystem::path(home) / ".cache" / "fmengine";
+}
+
+void warn(const std::string& text) {
+  std::fprintf(stderr, "fmengine: warning: %s\n", text.c_str());
 }
 
 // FME_GEMM=tuned compares the library's algorithms; without it no timing decides anything.
@@ -48,9 +53,17 @@ ProductOptions product_options(const CudaCard& facts, LapClock& clock) {
                      .folder = cache_folder(),
                      .card = facts.name,
                      .driver = std::to_string(driver),
-                     .warn = [](const std::string& text) {
-                       std::fprintf(stderr, "fmengine: warning: %s\n", text.c_str());
-                     }}};
+                     .warn = warn}};
+}
+
+enum class AttentionChoice : std::uint8_t { kRepeatable, kFast, kOwn };
+AttentionChoice attention_choice() {
+  const char* const text = std::getenv("FME_ATTENTION");
+  const std::string_view wanted = text == nullptr ? "" : text;
+  FM_USER_CHECK(wanted.empty() || wanted == "own" || wanted == "fast",
+                "FME_ATTENTION must be own or fast; correct it, or unset it (", wanted, ")");
+  if (wanted.empty()) return AttentionChoice::kRepeatable;
+  return wanted == "own" ? AttentionChoice::kOwn : AttentionChoice::kFast;
 }
 
 }  // namespace
@@ -62,7 +75,8 @@ CudaDevice::CudaDevice(int number, CudaCard facts)
         "its first 32 MiB");
   products_ = std::make_unique<CardProducts>(card_.name, product_options(facts_, laps_));
   compute_ = std::make_unique<CudaQueue>(card_, memory_, Priority::kNormal);
-  compute_->give({workspace_, core::Bytes(kWorkspace)}, *products_);
+  open_attention();
+  compute_->give({workspace_, core::Bytes(kWorkspace)}, *products_, attention_.get());
   in_ = std::make_unique<CudaQueue>(card_, memory_, Priority::kNormal);
   out_ = std::make_unique<CudaQueue>(card_, memory_, Priority::kNormal);
   std::size_t free = 0;
@@ -72,9 +86,39 @@ CudaDevice::CudaDevice(int number, CudaCard facts)
   facts_.memory = core::Bytes(static_cast<std::int64_t>(all));
 }
 
+void CudaDevice::open_attention() {
+  const AttentionChoice choice = attention_choice();
+  OpenedCudnn opened;
+  if (choice != AttentionChoice::kOwn) {
+    opened = open_cudnn({.number = card_.number,
+                         .name = facts_.name,
+                         .architecture = facts_.architecture,
+                         .folder = cache_folder(),
+                         .warn = warn});
+  }
+  facts_.libraries = products_->library() + ", attention ";
+  facts_.missing = opened.problem;
+  if (opened.library == nullptr) {
+    facts_.libraries += "own";
+    return;
+  }
+  const core::Bytes bytes = attention_memory(facts_.memory);
+  check(cudaMalloc(&attention_workspace_, static_cast<std::size_t>(bytes.count())), card_.name,
+        "the work space of attention; FME_ATTENTION=own does without");
+  const bool repeatable = choice == AttentionChoice::kRepeatable;
+  facts_.libraries += opened.library->name() + (repeatable ? "" : " (fast)");
+  attention_ = std::make_unique<CardAttention>(
+      std::move(opened.library), AttentionOptions{.architecture = facts_.architecture,
+                                                  .workspace = {attention_workspace_, bytes},
+                                                  .repeatable = repeatable,
+                                                  .warn = warn});
+}
+
 CudaDevice::~CudaDevice() {
   for (const auto& queue : {compute_.get(), in_.get(), out_.get()}) queue->drop_kept();
   cudaDeviceSynchronize();
+  attention_.reset();
+  cudaFree(attention_workspace_);
   cudaFree(workspace_);
 }
 

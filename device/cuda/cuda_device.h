@@ -6,6 +6,7 @@
 
 #include "core/device.h"
 #include "device/cuda.h"
+#include "device/cuda/card_attention.h"
 #include "device/cuda/cublaslt.h"
 #include "device/cuda/cuda_host_calls.h"
 #include "device/cuda/cuda_laps.h"
@@ -39,6 +40,8 @@ class CudaDevice : public core::Device {
   core::MemorySource& host_memory() override { return host_memory_; }
 
  private:
+  void open_attention();
+
   // cudaMalloc: a run allocates before its first step, and nothing after it.
   class CardMemory : public core::MemorySource {
    public:
@@ -73,6 +76,8 @@ class CudaDevice : public core::Device {
   void* workspace_ = nullptr;
   CudaLapClock laps_{card_};
   std::unique_ptr<CardProducts> products_;
+  void* attention_workspace_ = nullptr;
+  std::unique_ptr<CardAttention> attention_;  // null: our own kernels
   std::unique_ptr<CudaQueue> compute_, in_, out_;
 };
 

@@ -118,9 +118,11 @@ CardProducts& CudaQueue::products() const {
   return *products_;
 }
 
-void CudaQueue::give(kernels::cuda::Workspace workspace, CardProducts& products) {
+void CudaQueue::give(kernels::cuda::Workspace workspace, CardProducts& products,
+                     CardAttention* attention) {
   workspace_ = workspace;
   products_ = &products;
+  attention_ = attention;
 }
 
 }  // namespace fm::device::cuda

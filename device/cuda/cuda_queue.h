@@ -12,6 +12,7 @@
 
 #include "core/buffer.h"
 #include "core/queue.h"
+#include "device/cuda/card_attention.h"
 #include "device/cuda/cublaslt.h"
 #include "kernels/cuda/stream.h"
 #include "kernels/variants/table.h"
@@ -81,7 +82,10 @@ enum class Priority : std::uint8_t { kNormal, kHighest };
 
 // Thread:   as core::Queue.
 // Lifetime: card, memory and products outlive it.
-class CudaQueue : public core::Queue, public kernels::cuda::Stream, public Multiplies {
+class CudaQueue : public core::Queue,
+                  public kernels::cuda::Stream,
+                  public Multiplies,
+                  public Attends {
  public:
   CudaQueue(const OpenCard& card, core::MemorySource& memory, Priority priority);
   ~CudaQueue() override;
@@ -103,11 +107,12 @@ class CudaQueue : public core::Queue, public kernels::cuda::Stream, public Multi
   int multiprocessors() const override { return card_.multiprocessors; }
   void check_start(const char* kernel) const override;
   CardProducts& products() const override;
+  CardAttention* attention() const override { return attention_; }
 
   // Zeros, in the queue's time.
   void clear(void* device, core::Bytes bytes);
   // For a queue that computes: where its kernels and products work.
-  void give(kernels::cuda::Workspace workspace, CardProducts& products);
+  void give(kernels::cuda::Workspace workspace, CardProducts& products, CardAttention* attention);
 
  private:
   const OpenCard& card_;
@@ -115,6 +120,7 @@ class CudaQueue : public core::Queue, public kernels::cuda::Stream, public Multi
   cudaStream_t stream_ = nullptr;
   kernels::cuda::Workspace workspace_;
   CardProducts* products_ = nullptr;
+  CardAttention* attention_ = nullptr;
   mutable const char* during_ = "nothing";
 };
 

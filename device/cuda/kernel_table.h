@@ -1,4 +1,5 @@
-// All kernels of CUDA devices: our own and cuBLASLt's products.
+// All kernels of CUDA devices: our own, cuBLASLt's products, and cuDNN's attention
+// where a queue has it.
 #pragma once
 
 #include "kernels/variants/table.h"

@@ -50,7 +50,7 @@ fs::path program_in_path(const std::string& name) {
 }
 
 fs::path python() {
-  const std::string named = environment("FME_PYTHON");
+  std::string named = environment("FME_PYTHON");
   if (named.find('/') != named.npos) return named;
   if (!named.empty()) return program_in_path(named);
   const fs::path newer = program_in_path("python3");

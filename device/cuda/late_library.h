@@ -34,6 +34,7 @@ class LateLibrary {
   }
   void* symbol(const char* name) const;
   const std::string& path() const { return path_; }  // of the file
+  void* handle() const { return library_; }          // of dlopen
 
  private:
   LateLibraryName name_;

@@ -216,7 +216,7 @@ class Trainer {
     } else if (!progress_.loss_scale) {
       progress_.loss_scale = optim::first_state(*options_.loss_scale);
     }
-    progress_.run = now;
+    progress_.run = std::move(now);
     progress_.exports = export_facts(options_, opened_.facts);
     return found.has_value();
   }

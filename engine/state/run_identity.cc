@@ -168,12 +168,16 @@ std::vector<std::string> compare_runs(const RunIdentity& saved, const RunIdentit
   return warnings;
 }
 
-Arithmetic arithmetic_here(core::DType element) {
+Arithmetic arithmetic_of(core::DType element, const std::string& libraries) {
   const bool fp32 = element == core::DType::kF32;
-  const std::string compute = fp32 ? "" : core::concat(core::name_of(element), " compute, ");
-  const std::string products = compute + kernels::gemm_library(element);
-  return {.libraries = core::concat(products, ", attention ", kernels::attention_library()),
-          .threads = kernels::kernel_threads()};
+  return {
+      .libraries = fp32 ? libraries : core::concat(core::name_of(element), " compute, ", libraries),
+      .threads = kernels::kernel_threads()};
+}
+
+Arithmetic arithmetic_here(core::DType element) {
+  return arithmetic_of(element, core::concat(kernels::gemm_library(element), ", attention ",
+                                             kernels::attention_library()));
 }
 
 std::string text_of(const Arithmetic& arithmetic) {

@@ -16,7 +16,8 @@ struct Arithmetic {
   int threads = 1;        // per rank
 };
 
-// Of the calling thread, for a model of this element type.
+// Of the calling thread, for a model of this element type: with these libraries, or this CPU's.
+Arithmetic arithmetic_of(core::DType element, const std::string& libraries);
 Arithmetic arithmetic_here(core::DType element);
 
 // "oneDNN 2.6.3 (avx2), attention own, 1 thread per rank"; begins with the libraries. A model in
