@@ -2,12 +2,16 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
+
 #include "core/check.h"
+#include "device/cuda/card_attention.h"
 #include "device/cuda/cublaslt.h"
 #include "device/cuda/kernel_table.h"
 #include "device/fake/fake_device.h"
 #include "device/fake/queue_thread.h"
 #include "kernels/cuda/stream.h"
+#include "tests/cuda/fake_attention.h"
 #include "tests/cuda/fake_cublaslt.h"
 #include "tests/emulated/start.h"
 
@@ -16,12 +20,36 @@ namespace {
 
 constexpr core::Bytes kWorkspace = core::Bytes(std::int64_t{4} << 20);
 
+device::FakeQueue& queue_of(void* stream) { return *static_cast<device::FakeQueue*>(stream); }
+
+std::atomic<int> pieces_done = 0;
+
+// For a group of heads of the engine's small models at a time.
+std::unique_ptr<device::cuda::CardAttention> make_attention() {
+  using namespace device::cuda;
+  const FakeAttention::Place place{
+      .push =
+          [](void* stream, std::function<void()> task) {
+            ++pieces_done;
+            queue_of(stream).push(std::move(task));
+          },
+      .see = [](void* stream,
+                const void* at) { return queue_of(stream).views().seen_by_kernels(at); }};
+  constexpr core::Bytes kSpace((std::int64_t{2} << 20) + (100 << 10));
+  return std::make_unique<CardAttention>(
+      std::make_unique<FakeAttention>(place),
+      AttentionOptions{.architecture = 90, .workspace = {nullptr, kSpace}});
+}
+
 class EmulatedQueue : public device::FakeQueue,
                       public kernels::cuda::Stream,
-                      public device::cuda::Multiplies {
+                      public device::cuda::Multiplies,
+                      public device::cuda::Attends {
  public:
-  EmulatedQueue(const device::TwoViews& views, core::MemorySource& memory, std::uint64_t seed)
-      : FakeQueue(views, memory, std::make_unique<device::QueueThread>(seed)) {}
+  EmulatedQueue(const device::TwoViews& views, core::MemorySource& memory, std::uint64_t seed,
+                Attention attention)
+      : FakeQueue(views, memory, std::make_unique<device::QueueThread>(seed)),
+        attention_(attention == Attention::kLibrary ? make_attention() : nullptr) {}
 
   const core::QueueKernels& kernels() const override { return device::cuda::kernel_table(); }
   void* handle() const override {
@@ -41,13 +69,13 @@ class EmulatedQueue : public device::FakeQueue,
     }
     return *products_;
   }
+  device::cuda::CardAttention* attention() const override { return attention_.get(); }
 
  private:
+  std::unique_ptr<device::cuda::CardAttention> attention_;
   mutable void* workspace_ = nullptr;
   mutable std::unique_ptr<device::cuda::CardProducts> products_;
 };
-
-device::FakeQueue& queue_of(void* stream) { return *static_cast<device::FakeQueue*>(stream); }
 
 void run_on(void* stream, void (*task)(void*), void* data, void (*drop)(void*)) {
   const std::shared_ptr<void> held(data, drop);
@@ -78,19 +106,21 @@ void connect_library() {
 
 }  // namespace
 
-std::unique_ptr<core::Device> make_device(std::uint64_t seed) {
+int attention_pieces_done() { return pieces_done; }
+
+std::unique_ptr<core::Device> make_device(std::uint64_t seed, Attention attention) {
   connect_library();
   return std::make_unique<device::FakeDevice>(
-      [seed](device::FakeDevice::Name name, const device::TwoViews& views,
-             core::MemorySource& memory) -> std::unique_ptr<device::FakeQueue> {
+      [seed, attention](device::FakeDevice::Name name, const device::TwoViews& views,
+                        core::MemorySource& memory) -> std::unique_ptr<device::FakeQueue> {
         const auto own = 3 * seed + static_cast<std::uint64_t>(name);
-        return std::make_unique<EmulatedQueue>(views, memory, own);
+        return std::make_unique<EmulatedQueue>(views, memory, own, attention);
       });
 }
 
 std::shared_ptr<core::Queue> make_queue(core::Device& device, std::uint64_t seed) {
   const auto& first = dynamic_cast<EmulatedQueue&>(device.compute());
-  return std::make_shared<EmulatedQueue>(first.views(), device.memory(), seed);
+  return std::make_shared<EmulatedQueue>(first.views(), device.memory(), seed, Attention::kKernels);
 }
 
 }  // namespace fm::emulated

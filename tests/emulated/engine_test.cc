@@ -72,6 +72,37 @@ TEST(EmulatedEngine, EveryLayoutHasTheSameBits) {
   }
 }
 
+// The library is asked for a batch forward, and for a group of heads of a row backward.
+TEST(EmulatedEngine, AttentionByALibraryHasTheSameBitsInEveryLayout) {
+  TrainOptions options =
+      thin_options(testing::TempDir() + "/fm_emulated_library", true,
+                   {.layers = 3, .hidden = 64, .heads = 4, .kv_heads = 2, .ffn = 48});
+  options.element = core::DType::kBF16;
+  options.shared_memory = false;
+  const auto by_library = [](TrainOptions each, int dp_size) {
+    each.device.kind = DeviceKind::kCuda;
+    return run_small_on(
+        [](int rank) {
+          return emulated::make_device(static_cast<std::uint64_t>(rank) + 7,
+                                       emulated::Attention::kLibrary);
+        },
+        each, dp_size, kSteps);
+  };
+  const int before = emulated::attention_pieces_done();
+  const RunTrace expected = by_library(options, 1);
+  // Of 3 layers and 8 micro-batches of a row in each step: one forward, two backward.
+  EXPECT_EQ(emulated::attention_pieces_done() - before, kSteps * 8 * 3 * (1 + 2));
+  expect_near(on_cpu(options, 1), expected, 5e-3);
+  for (const int zero_stage : {0, 1, 2, 3}) {
+    SCOPED_TRACE(zero_stage);
+    TrainOptions sharded = options;
+    sharded.zero_stage = zero_stage;
+    sharded.pipe_parallel_size = zero_stage % 2 == 1 ? 2 : 1;
+    sharded.recompute = zero_stage == 3;
+    EXPECT_EQ(first_difference(expected, by_library(sharded, 2)), "");
+  }
+}
+
 // Its updates are this CPU's, which have the bits of the card's.
 TEST(EmulatedEngine, OptimizerStateInTheHostsMemoryChangesNoBit) {
   for (const core::DType element : {core::DType::kF32, core::DType::kBF16}) {
