@@ -127,6 +127,7 @@ std::vector<std::string> device_report() {
         ", architecture ", card.architecture / 10, ".", card.architecture % 10,
         device::runs_on(card.architecture) ? "" : ", which this build has no kernels for"));
   }
+  for (std::string& line : device::cuda_libraries()) lines.push_back(std::move(line));
   return lines;
 }
 

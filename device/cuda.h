@@ -50,6 +50,9 @@ std::unique_ptr<core::Device> open_cuda(int number);
 CudaCard card_of(const core::Device& device);
 std::shared_ptr<core::Queue> new_queue(core::Device& device);
 
+// A line of --report for each of NVIDIA's libraries: where it is, or how to get it.
+std::vector<std::string> cuda_libraries();
+
 // The functions of NVIDIA's NCCL by name, which is opened by the call. UserError (10) where it is
 // missing.
 std::function<void*(const char* name)> nccl_functions();

@@ -14,6 +14,7 @@ CudaCard card_of(const core::Device&) { FM_CHECK(false, "a build without CUDA op
 std::shared_ptr<core::Queue> new_queue(core::Device&) {
   FM_CHECK(false, "a build without CUDA opens no card");
 }
+std::vector<std::string> cuda_libraries() { return {}; }
 std::function<void*(const char*)> nccl_functions() {
   FM_CHECK(false, "a build without CUDA opens no card");
 }

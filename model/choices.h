@@ -28,6 +28,10 @@ struct LoraChoices {
 
 inline constexpr const char* kAllLinear = "all-linear";  // peft's word
 
+// How many rows of logits the head has at a time: few, which a CPU's caches hold in part, or so
+// many that a GPU seldom reads the matrix.
+enum class LogitChunks : std::uint8_t { kOfCpu, kOfCard };
+
 struct ModelChoices {
   // Where config.json has a smaller vocabulary it is this one: of a tokenizer with more tokens.
   std::int64_t vocab_at_least = 0;
@@ -41,6 +45,7 @@ struct ModelChoices {
   bool split_tokens = false;
   // Rows of a tile of the embedding's and the head's matrix (model/tile.h); 0: both are whole.
   std::int64_t tile_rows = 0;
+  LogitChunks logit_chunks = LogitChunks::kOfCpu;
 };
 
 }  // namespace fm::model

@@ -94,6 +94,13 @@ def correctness(folders):
             "good" if gap <= tolerance else f"MORE THAN {tolerance}")
         same = [a["loss"] for a in gpu] == [a["loss"] for a in again]
         row(f"30 steps {element}, twice", "same bits" if same else "DIFFERENT")
+        if element == "fp32":
+            continue
+        own = train("tiny own attention", folder, 30, 60, variables={"FME_ATTENTION": "own"})
+        if own:
+            gap = max(abs(a["loss"] - b["loss"]) / abs(a["loss"]) for a, b in zip(own, gpu))
+            row("30 steps bf16, cuDNN and own attention", f"{gap:.2e}",
+                "good" if 0 < gap <= tolerance else "THE SAME KERNELS" if gap == 0 else "TOO FAR")
 
 
 def ours(name, folder, steps, limit, peak):
@@ -154,6 +161,20 @@ def beside(name, steps, limit):
         "same bits" if all(other == losses["cpu"] for other in others) else "DIFFERENT")
 
 
+def attentions(name, folder, steps, limit):
+    """What an order of sums that repeats itself costs (G7), and what cuDNN gains."""
+    times = {}
+    for attention in ("", "fast", "own"):
+        lines = train(f"{name} attention {attention or 'repeatable'}", folder, steps, limit,
+                      variables={"FME_ATTENTION": attention})
+        if lines:
+            times[attention] = statistics.median(line["step_time"] for line in lines[2:])
+    for other in ("fast", "own"):
+        if "" in times and other in times:
+            row(f"{name} step, attention {other} / default", f"{times[other] / times['']:.3f}",
+                f"{times[other]:.3f} and {times['']:.3f} s")
+
+
 def peer(name, variant, folder, steps, limit):
     said = call(f"{name} peer {variant}", [sys.executable, BUNDLE / "peer.py", name, variant, steps,
                                            folder], limit)
@@ -184,6 +205,7 @@ def main():
         second = ours(name, folder, steps, 70, peak)
         if best and (first or second):
             row(f"{name} ours / best peer", f"{max(first or 0, second or 0) / best:.3f}")
+    attentions("G1", folders["G1", "bf16"], 6, 40)
     (OUT / "gpu.json").write_text(json.dumps({"rows": ROWS, "details": DETAILS}, indent=1))
     print("\n| part | value | note |\n|---|---|---|")
     for name, value, note in ROWS:

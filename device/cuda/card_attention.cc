@@ -65,7 +65,7 @@ const AttentionPieces* CardAttention::pieces(const AttentionShape& shape, core::
   if (known == prepared_.end()) {
     const AttentionPiece key = found->forward;
     if (!prepare(found->forward) || !prepare(found->backward)) found.reset();
-    known = prepared_.emplace(key, std::move(found)).first;
+    known = prepared_.emplace(key, found).first;
   }
   return known->second ? &*known->second : nullptr;
 }

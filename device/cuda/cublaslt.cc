@@ -173,7 +173,7 @@ class CardProducts::Inside {
 CardProducts::Inside::Inside(std::string device, ProductOptions options)
     : device_(std::move(device)),
       options_(std::move(options)),
-      file_({"cuBLASLt 13", {"libcublasLt.so.13"}, "nvidia-cublas"}),
+      file_(cuda::name_of(Library::kCublasLt)),
       lt_(find_functions(file_)) {
   if (tuned()) winners_.emplace(options_.tuning, library());
   const cublasStatus_t status = lt_.create(&handle_);

@@ -278,15 +278,14 @@ class Cudnn : public AttentionLibrary {
 
 }  // namespace
 
-OpenedCudnn open_cudnn(CudnnCard card) {
+OpenedCudnn open_cudnn(const CudnnCard& card) {
   try {
-    static const LateLibrary kCudnn({"cuDNN 9", {"libcudnn.so.9"}, "nvidia-cudnn-cu13"});
+    static const LateLibrary kCudnn(name_of(Library::kCudnn));
     // The front end opens it by name, and would take one of CUDA 12 first.
-    static const LateLibrary kRuntime(
-        {"CUDA 13's runtime", {"libcudart.so.13"}, "nvidia-cuda-runtime"});
+    static const LateLibrary kRuntime(name_of(Library::kRuntime));
     setenv("CUDNN_FRONTEND_CUDART_LIB_NAME", kRuntime.path().c_str(), 0);
     fe::cudnn_dlhandle = kCudnn.handle();
-    auto library = std::make_unique<Cudnn>(std::move(card));
+    auto library = std::make_unique<Cudnn>(card);
     std::string problem = library->open();
     if (!problem.empty()) return {nullptr, library->name() + ": " + problem};
     return {std::move(library), ""};

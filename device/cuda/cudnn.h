@@ -26,7 +26,7 @@ struct OpenedCudnn {
   std::string problem;                        // "the library cuDNN 9 is required; ..."
 };
 // Never throws for want of the library, or because it is too old.
-OpenedCudnn open_cudnn(CudnnCard card);
+OpenedCudnn open_cudnn(const CudnnCard& card);
 
 // Why a version (91900 for 9.19.0) may not do a piece; "": it may.
 std::string fault_of(std::size_t version, const AttentionPiece& piece);

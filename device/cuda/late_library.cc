@@ -158,6 +158,38 @@ std::vector<std::string> python_library_folders() {
   return folders;
 }
 
+LateLibraryName name_of(Library library) {
+  switch (library) {
+    case Library::kCublasLt: return {"cuBLASLt 13", {"libcublasLt.so.13"}, "nvidia-cublas"};
+    case Library::kCudnn: return {"cuDNN 9", {"libcudnn.so.9"}, "nvidia-cudnn-cu13"};
+    case Library::kRuntime:
+      return {"CUDA's runtime 13", {"libcudart.so.13"}, "nvidia-cuda-runtime"};
+    case Library::kNccl: break;
+  }
+  return {"NCCL 2", {"libnccl.so.2"}, "nvidia-nccl-cu13"};
+}
+
+std::vector<std::string> library_lines() {
+  const struct {
+    Library library;
+    const char* use;
+  } uses[] = {{Library::kCublasLt, "products"},
+              {Library::kCudnn, "fast attention"},
+              {Library::kRuntime, "cuDNN"},
+              {Library::kNccl, "several GPUs"}};
+  std::vector<std::string> lines;
+  for (const auto& each : uses) {
+    const LateLibraryName name = name_of(each.library);
+    const std::string line = core::concat("           ", name.what, ", for ", each.use, ": ");
+    try {
+      lines.push_back(line + LateLibrary(name).path());
+    } catch (const core::Error&) {
+      lines.push_back(core::concat(line, "missing; `pip install ", name.package, '`'));
+    }
+  }
+  return lines;
+}
+
 LateLibrary::LateLibrary(LateLibraryName name) : name_(std::move(name)) {
   const std::vector<std::string> wanted = folders_of("FME_CUDA_LIBS");
   std::string problem = "has none";

@@ -1,6 +1,7 @@
 // NVIDIA's libraries, opened when a device needs them: one program starts everywhere.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,10 @@ struct LateLibraryName {
   std::vector<std::string> files;  // "libcublasLt.so.13": the first that is there
   std::string package;             // of PyPI: "nvidia-cublas"
 };
+
+// Those that a card is used with.
+enum class Library : std::uint8_t { kCublasLt, kCudnn, kRuntime, kNccl };
+LateLibraryName name_of(Library library);
 
 // It is sought
 //   1. in the folders of the environment variable FME_CUDA_LIBS (separated by colons),
@@ -41,6 +46,9 @@ class LateLibrary {
   void* library_ = nullptr;
   std::string path_;
 };
+
+// Of each of them where it is, or what it is for and how to get it: a line.
+std::vector<std::string> library_lines();
 
 // The folders of step 3, whether they hold anything or not.
 std::vector<std::string> python_library_folders();

@@ -3,7 +3,7 @@
 
 namespace fm::device::cuda {
 
-OpenedCudnn open_cudnn(CudnnCard) {
+OpenedCudnn open_cudnn(const CudnnCard&) {
   return {nullptr, "this build has no cuDNN: its headers were not there"};
 }
 

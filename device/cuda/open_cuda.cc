@@ -113,9 +113,10 @@ std::shared_ptr<core::Queue> new_queue(core::Device& device) {
   return dynamic_cast<CudaDevice&>(device).new_queue();
 }
 
+std::vector<std::string> cuda_libraries() { return cuda::library_lines(); }
+
 std::function<void*(const char*)> nccl_functions() {
-  const auto library = std::make_shared<cuda::LateLibrary>(
-      cuda::LateLibraryName{"NCCL 2", {"libnccl.so.2"}, "nvidia-nccl-cu13"});
+  const auto library = std::make_shared<cuda::LateLibrary>(name_of(cuda::Library::kNccl));
   return [library](const char* name) { return library->symbol(name); };
 }
 

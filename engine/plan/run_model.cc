@@ -138,7 +138,9 @@ model::ModelChoices choices_of(const TrainOptions& options, core::Share share) {
                    .token_rows = options.lora.token_rows,
                    .token_modules = options.lora.token_modules},
           .share = share,
-          .split_tokens = options.megatron_sequence_parallel && share.count > 1};
+          .split_tokens = options.megatron_sequence_parallel && share.count > 1,
+          .logit_chunks = options.device.kind == DeviceKind::kCuda ? model::LogitChunks::kOfCard
+                                                                   : model::LogitChunks::kOfCpu};
 }
 
 model::OpenedModel open_run_model(const TrainOptions& options) {

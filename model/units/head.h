@@ -15,12 +15,16 @@
 
 namespace fm::model {
 
-// The rows of logits of one chunk: at most 32 MB or 128 rows, a multiple of 16. A function of the
-// sizes only, so sums never depend on the layout of a run. With half the rows the products of the
-// head are a fifth slower, because its gradient is read and written once per chunk.
-constexpr std::int64_t logits_chunk_rows(std::int64_t tokens, std::int64_t vocab) {
-  constexpr std::int64_t kLogits = 8 * 1024 * 1024;
-  const std::int64_t rows = std::max<std::int64_t>(128, kLogits / vocab / 16 * 16);
+// The rows of logits of one chunk: at most 32 MB or 128 rows, a multiple of 16; on a card 3 GiB
+// with their gradients in 16 bits, or 256, a multiple of 256. A function of the sizes only, so sums
+// never depend on the layout of a run. With half the rows the products of the head are a fifth
+// slower on CPUs, because its gradient is read and written once per chunk.
+constexpr std::int64_t logits_chunk_rows(std::int64_t tokens, std::int64_t vocab,
+                                         LogitChunks chunks = LogitChunks::kOfCpu) {
+  const bool card = chunks == LogitChunks::kOfCard;
+  const std::int64_t step = card ? 256 : 16;
+  const std::int64_t logits = card ? (std::int64_t{3} << 30) / 6 : 8 * 1024 * 1024;
+  const std::int64_t rows = std::max<std::int64_t>(card ? 256 : 128, logits / vocab / step * step);
   return std::min(rows, tokens);
 }
 
@@ -56,7 +60,8 @@ class Head final : public LossUnit {
   bool alone() const { return share_.count == 1; }
   // The same on all ranks.
   std::int64_t chunk_rows(std::int64_t tokens) const {
-    return logits_chunk_rows(tokens, core::ceil_div(all_vocab_, share_.count));
+    return logits_chunk_rows(tokens, core::ceil_div(all_vocab_, share_.count),
+                             choices_.logit_chunks);
   }
   const T* matrix_of(const Weights& weights) const;
   NormWeights<T> norm_weights(const Weights& weights) const;

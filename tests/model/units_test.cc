@@ -272,6 +272,10 @@ TEST(Head, ChunkRowsFollowFromTheSizesOnly) {
   EXPECT_EQ(logits_chunk_rows(100'000, 32000), 256);   // 262 rows are 32 MB; a multiple of 16
   EXPECT_EQ(logits_chunk_rows(100'000, 128256), 128);  // at least 128
   EXPECT_EQ(logits_chunk_rows(100, 259), 100);         // never more than there are
+  // 4,186 rows of 6 bytes a number are 3 GiB; a multiple of 256.
+  EXPECT_EQ(logits_chunk_rows(100'000, 128256, LogitChunks::kOfCard), 4096);
+  EXPECT_EQ(logits_chunk_rows(100'000, 3'000'000, LogitChunks::kOfCard), 256);
+  EXPECT_EQ(logits_chunk_rows(1000, 32000, LogitChunks::kOfCard), 1000);
 }
 
 TEST(Head, LogitsOfOneRowEqualTheTwin) {

@@ -234,7 +234,12 @@ def start_rank(rank, work, runs):
         LOCAL_RANK=str(rank),
         WORLD_SIZE=str(RANKS),
         TORCH_EXTENSIONS_DIR=os.path.join(os.path.dirname(work), "torch_extensions"),
-        PATH=os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"],  # ninja's
+        # ninja's, and ccache's compilers where they are: another clone has compiled the same.
+        PATH=os.pathsep.join(
+            [os.path.dirname(sys.executable), "/usr/lib/ccache", os.environ["PATH"]]
+        ),
+        CCACHE_BASEDIR=str(pathlib.Path(__file__).resolve().parents[2]),
+        CCACHE_NOHASHDIR="1",
     )
     command = [sys.executable, os.path.abspath(__file__), "--rank", str(rank), work]
     command += [run.name for run in runs]

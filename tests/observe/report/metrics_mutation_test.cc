@@ -8,6 +8,7 @@
 
 #include "observe/report/metrics.h"
 #include "observe/report/page.h"
+#include "tests/mutation_rounds.h"
 
 namespace fm::report {
 namespace {
@@ -55,7 +56,8 @@ std::string verdict(bool good, const Row& row, const std::vector<std::string>& p
 TEST(MetricsMutation, BothWaysOfReadingAgree) {
   std::mt19937 random(20251125);
   int good = 0;
-  for (int round = 0; round < 30'000; ++round) {
+  const int rounds = testing::mutation_rounds(30'000);
+  for (int round = 0; round < rounds; ++round) {
     const std::string line = damaged(kSeeds[random() % 3], random);
     RowReader quick;
     RowReader general;
@@ -67,8 +69,8 @@ TEST(MetricsMutation, BothWaysOfReadingAgree) {
     ASSERT_EQ(verdict(taken, by_quick, quick.phases()), wanted) << line;
     good += taken ? 1 : 0;
   }
-  EXPECT_GT(good, 5'000);  // the test would prove little if nearly all were refused
-  EXPECT_LT(good, 25'000);
+  EXPECT_GT(good, rounds / 6);  // the test would prove little if nearly all were refused
+  EXPECT_LT(good, rounds / 6 * 5);
 }
 
 bool has_word(const std::string& text, const std::string& word) {
