@@ -124,10 +124,11 @@ const Limits kLimits = {
     // The heap of a process; the fault registry; the one world of a process (MPI_Init allows only
     // one); who records a thread's trace, which kernels at the bottom must know; what a thread's
     // rendering may still cost, which every operation on values counts; what the handler of a
-    // signal may read; the card that CUDA has set for a thread.
+    // signal may read; the card that CUDA has set for a thread; where cuDNN's front end looks for
+    // its functions.
     .may_have_state = {"core/buffer.cc", "core/fault.cc", "comm/meet/world.cc", "core/trace.h",
                        "text/jinja/work_limit.h", "core/files/cut_guard.cc",
-                       "device/cuda/cuda_queue.cc"},
+                       "device/cuda/cuda_queue.cc", "device/cuda/cudnn.cc"},
     // The faults `exit` and `kill`; a lost peer, while main waits inside a library; a child that
     // becomes no program.
     .may_end_process = {"core/fault.cc", "core/process.cc", "comm/meet/world.cc",
@@ -171,6 +172,7 @@ const std::map<std::string, std::string> kBehindAnotherHeader = {
     // CUDA devices and their twin.
     {"device/cuda/open_cuda.cc", "device/cuda.h"},
     {"device/no_cuda.cc", "device/cuda.h"},
+    {"device/cuda/no_cudnn.cc", "device/cuda/cudnn.h"},
     {"cli/no_card_link.cc", "cli/card_link.h"},
     // One way each to be a world, of what the header offers.
     {"comm/meet/thread_world.cc", "comm/meet/world.h"},

@@ -15,11 +15,10 @@
 #include "core/crc32c.h"
 #include "core/files/files.h"
 #include "core/files/output_file.h"
+#include "device/cuda/cudnn_faults.h"
 #include "device/cuda/late_library.h"
 
-namespace cudnn_frontend {
-void* cudnn_dlhandle = nullptr;
-}
+void* cudnn_frontend::cudnn_dlhandle = nullptr;
 
 namespace fm::device::cuda {
 namespace {

@@ -28,7 +28,4 @@ struct OpenedCudnn {
 // Never throws for want of the library, or because it is too old.
 OpenedCudnn open_cudnn(const CudnnCard& card);
 
-// Why a version (91900 for 9.19.0) may not do a piece; "": it may.
-std::string fault_of(std::size_t version, const AttentionPiece& piece);
-
 }  // namespace fm::device::cuda

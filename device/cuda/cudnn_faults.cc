@@ -1,5 +1,6 @@
+#include "device/cuda/cudnn_faults.h"
+
 #include "core/check.h"
-#include "device/cuda/cudnn.h"
 
 namespace fm::device::cuda {
 namespace {

@@ -10,6 +10,7 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "device/cuda/cudnn.h"
+#include "device/cuda/cudnn_faults.h"
 
 namespace fm::device::cuda {
 namespace {
