@@ -97,7 +97,7 @@ std::unique_ptr<core::Device> open_device(const engine::DeviceOptions& options) 
       break;
     case DeviceKind::kCuda: break;
   }
-  return device::open_cuda(std::max(0, options.number));
+  return device::open_cuda(std::max(0, options.number), device::CardAttends::kByOurKernels);
 }
 
 PlanDevice plan_device(core::Bytes asked_memory, const std::string& asked_card) {

@@ -2,6 +2,7 @@
 // of it that finds none (device/no_cuda.cc).
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -41,9 +42,13 @@ struct CudaSearch {
 // Never throws. Makes no context: `free` is 0.
 CudaSearch search_cuda();
 
+// Who attends: a library where there is one, or our own kernels alone. A library makes a plan for
+// every length of a row, which is too much for prompts.
+enum class CardAttends : std::uint8_t { kByLibrary, kByOurKernels };
+
 // Card `number` of those that the process sees, ready to compute. Throws UserError (10) where this
 // build or machine cannot, MachineError (27) where the card fails.
-std::unique_ptr<core::Device> open_cuda(int number);
+std::unique_ptr<core::Device> open_cuda(int number, CardAttends attends = CardAttends::kByLibrary);
 
 // Of a device that open_cuda has opened: its facts, and one more queue of it, which goes before the
 // others.

@@ -6,7 +6,7 @@ namespace fm::device {
 
 CudaSearch search_cuda() { return {{}, {}, problem_of({})}; }
 
-std::unique_ptr<core::Device> open_cuda(int) {
+std::unique_ptr<core::Device> open_cuda(int, CardAttends) {
   throw core::UserError(core::ExitCode::kConfigError, problem_of({}));
 }
 

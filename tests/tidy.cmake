@@ -1,4 +1,4 @@
-# The laws of style as tests: tidy is quick and own code, clang_format and clang_tidy are Debian's.
+# The laws of style as tests: tidy is quick and own code, clang_format Debian's, clang_tidy PyPI's.
 fm_test(tidy_test SOURCES tidy_test.cc tidy/laws_test.cc tidy/laws.cc tidy/text_laws.cc
                           tidy/documents_test.cc tidy/documents.cc tidy/source.cc tidy/scopes.cc
                           tidy/type_names.cc LABELS tidy)

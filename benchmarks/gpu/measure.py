@@ -73,7 +73,7 @@ def facts():
     row("card, driver, clock, power", (said or "?").strip())
     report = call("report", [BUNDLE / "bin/fmengine-train", "--report"], 30)
     for line in (report or "").splitlines():
-        if line.startswith("GPU"):
+        if line.startswith(("GPU", " " * 11)):
             print(line)
     return said or ""
 

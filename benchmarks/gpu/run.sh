@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # One device run: at most 8 minutes, a table at the end, OUT/gpu.json. Needs the bundle that
 # prepare.sh made where nvcc is; on the machine with the GPU it needs python3 with torch and
-# transformers for the peer, and nothing for ours but NVIDIA's driver and cuBLASLt.
+# transformers for the peer, and nothing for ours but NVIDIA's driver, cuBLASLt and cuDNN.
 #   benchmarks/gpu/run.sh [BUNDLE [OUT [SECONDS]]]
 set -uo pipefail
 cd "$(dirname "$0")/../.."

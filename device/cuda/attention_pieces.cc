@@ -33,10 +33,11 @@ core::Bytes attention_workspace(const AttentionPiece& piece, int architecture) {
   constexpr std::int64_t kTile = 128;
   const std::int64_t tokens = core::ceil_div(piece.tokens, kTile) * kTile;
   const std::int64_t queries = piece.rows * piece.heads * tokens;
-  const bool by_scores = piece.repeatable && architecture < 100;
+  const bool linear = architecture / 10 == 10;  // has a way of its own to add in one order
+  const bool by_scores = piece.repeatable && !linear;
   const bool shared = piece.heads != piece.kv_heads;
   std::int64_t numbers = queries * piece.head_dim;
-  if (shared) numbers *= architecture < 90 && !by_scores ? 3 : 2;
+  if (shared) numbers *= architecture / 10 != 9 && !linear && !by_scores ? 3 : 2;
   std::int64_t bytes = numbers * kFp32;
   if (by_scores) bytes += queries * (2 * tokens - kFp32 * piece.head_dim);
   bytes += queries * kFp32;

@@ -32,7 +32,7 @@ struct AttentionPiece {
 // The work space that cuDNN wants, as measured with 9.19 on plans for 8.0, 9.0 and 10.0 (there is
 // no formula of its own), and 1 % and 2 MiB to spare; `architecture`: 90 for 9.0. Forward: a few
 // bytes. Backward: dq in fp32, or,
-// in one order before 10.0, a 16-bit number per query and key; gradients of keys and values per
+// in one order but on 10.x, a 16-bit number per query and key; gradients of keys and values per
 // query head in fp32 where heads share them; a number per query.
 core::Bytes attention_workspace(const AttentionPiece& piece, int architecture);
 

@@ -92,8 +92,8 @@ class Attends {
   virtual CardAttention* attention() const = 0;  // null: there is no library
 };
 
-// attention_forward and attention_backward of 16-bit types, for such queues; what was in the table
-// before does what the library does not.
+// attention_forward and attention_backward of 16-bit types, for such queues; our own kernels do
+// what the library does not.
 void fill_attention(kernels::DeviceKernels& table);
 
 }  // namespace fm::device::cuda

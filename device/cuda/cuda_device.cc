@@ -68,14 +68,15 @@ AttentionChoice attention_choice() {
 
 }  // namespace
 
-CudaDevice::CudaDevice(int number, CudaCard facts)
+CudaDevice::CudaDevice(int number, CudaCard facts, CardAttends attends)
     : facts_(std::move(facts)), card_(make_card(number, facts_)) {
   card_.use();
   check(cudaMalloc(&workspace_, static_cast<std::size_t>(kWorkspace)), card_.name,
         "its first 32 MiB");
   products_ = std::make_unique<CardProducts>(card_.name, product_options(facts_, laps_));
   compute_ = std::make_unique<CudaQueue>(card_, memory_, Priority::kNormal);
-  open_attention();
+  facts_.libraries = products_->library() + ", attention own";
+  if (attends == CardAttends::kByLibrary) open_attention();
   compute_->give({workspace_, core::Bytes(kWorkspace)}, *products_, attention_.get());
   in_ = std::make_unique<CudaQueue>(card_, memory_, Priority::kNormal);
   out_ = std::make_unique<CudaQueue>(card_, memory_, Priority::kNormal);
@@ -88,25 +89,20 @@ CudaDevice::CudaDevice(int number, CudaCard facts)
 
 void CudaDevice::open_attention() {
   const AttentionChoice choice = attention_choice();
-  OpenedCudnn opened;
-  if (choice != AttentionChoice::kOwn) {
-    opened = open_cudnn({.number = card_.number,
-                         .name = facts_.name,
-                         .architecture = facts_.architecture,
-                         .folder = cache_folder(),
-                         .warn = warn});
-  }
-  facts_.libraries = products_->library() + ", attention ";
+  if (choice == AttentionChoice::kOwn) return;
+  OpenedCudnn opened = open_cudnn({.number = card_.number,
+                                   .name = facts_.name,
+                                   .architecture = facts_.architecture,
+                                   .folder = cache_folder(),
+                                   .warn = warn});
   facts_.missing = opened.problem;
-  if (opened.library == nullptr) {
-    facts_.libraries += "own";
-    return;
-  }
+  if (opened.library == nullptr) return;
   const core::Bytes bytes = attention_memory(facts_.memory);
   check(cudaMalloc(&attention_workspace_, static_cast<std::size_t>(bytes.count())), card_.name,
         "the work space of attention; FME_ATTENTION=own does without");
   const bool repeatable = choice == AttentionChoice::kRepeatable;
-  facts_.libraries += opened.library->name() + (repeatable ? "" : " (fast)");
+  facts_.libraries = core::concat(products_->library(), ", attention ", opened.library->name(),
+                                  repeatable ? "" : " (fast)");
   attention_ = std::make_unique<CardAttention>(
       std::move(opened.library), AttentionOptions{.architecture = facts_.architecture,
                                                   .workspace = {attention_workspace_, bytes},

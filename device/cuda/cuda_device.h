@@ -19,7 +19,7 @@ namespace fm::device::cuda {
 class CudaDevice : public core::Device {
  public:
   // `facts`: of the card `number`. Makes its context.
-  CudaDevice(int number, CudaCard facts);
+  CudaDevice(int number, CudaCard facts, CardAttends attends);
   ~CudaDevice() override;
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;

@@ -81,7 +81,7 @@ class CudaEvent : public core::QueueEvent {
 enum class Priority : std::uint8_t { kNormal, kHighest };
 
 // Thread:   as core::Queue.
-// Lifetime: card, memory and products outlive it.
+// Lifetime: card, memory, products and attention outlive it.
 class CudaQueue : public core::Queue,
                   public kernels::cuda::Stream,
                   public Multiplies,

@@ -31,6 +31,9 @@ using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 // Numbers of a graph's arrays.
 enum Array : std::int64_t { kQ = 1, kK, kV, kOut, kSums, kDout, kDq, kDk, kDv };
 
+// Of a piece's: rows of any number of queries lie one behind the other.
+constexpr std::int64_t kSumsAlignment = sizeof(float);
+
 constexpr core::Bytes kMostPlan = core::Bytes(std::int64_t{64} << 20);
 
 std::string text_of(const AttentionPiece& piece) {
@@ -57,7 +60,7 @@ class Description {
     auto [out, sums] = graph_.sdpa(heads(kQ), keys(kK), keys(kV), options);
     written(out, kOut, piece_.heads, piece_.all_heads);
     sums->set_output(true).set_uid(kSums).set_data_type(fe::DataType_t::FLOAT);
-    sums->set_dim(sums_dim()).set_stride(sums_stride());
+    sums->set_dim(sums_dim()).set_stride(sums_stride()).set_alignment(kSumsAlignment);
   }
 
   void backward() {
@@ -66,6 +69,7 @@ class Description {
     seen_keys(options);
     const Tensor sums = graph_.tensor(fe::graph::Tensor_attributes()
                                           .set_uid(kSums)
+                                          .set_alignment(kSumsAlignment)
                                           .set_dim(sums_dim())
                                           .set_stride(sums_stride())
                                           .set_data_type(fe::DataType_t::FLOAT));
@@ -131,7 +135,8 @@ class Cudnn : public AttentionLibrary {
 
   // "": it can be used.
   std::string open() {
-    std::string said;
+    std::string said = fault_of(fe::detail::get_backend_version(), {});
+    if (!said.empty()) return said;
     properties_ = std::make_shared<fe::DeviceProperties>();
     if (!card_.description.empty()) {
       const std::vector<std::uint8_t> text(card_.description.begin(), card_.description.end());
@@ -149,18 +154,12 @@ class Cudnn : public AttentionLibrary {
   std::string reason() const override { return reason_; }
 
   std::optional<core::Bytes> prepare(const AttentionPiece& piece) override {
-    reason_ = fault_of(fe::detail::get_backend_version(), piece);
-    if (!reason_.empty()) return std::nullopt;
-    auto found = plans_.find(piece);
-    if (found == plans_.end()) {
-      std::shared_ptr<Graph> plan = kept(piece);
-      if (plan == nullptr) plan = made(piece);
-      if (plan == nullptr) return std::nullopt;
-      found = plans_.emplace(piece, std::move(plan)).first;
+    try {
+      return workspace_of(piece);
+    } catch (const std::exception& error) {  // the front end's, and those of its JSON library
+      reason_ = error.what();
+      return std::nullopt;
     }
-    std::int64_t bytes = 0;
-    if (!good(found->second->get_workspace_size(bytes), reason_)) return std::nullopt;
-    return core::Bytes(bytes);
   }
 
   void run(void* stream, const AttentionPiece& piece, const PieceArrays& arrays,
@@ -189,6 +188,21 @@ class Cudnn : public AttentionLibrary {
   }
 
  private:
+  std::optional<core::Bytes> workspace_of(const AttentionPiece& piece) {
+    reason_ = fault_of(fe::detail::get_backend_version(), piece);
+    if (!reason_.empty()) return std::nullopt;
+    auto found = plans_.find(piece);
+    if (found == plans_.end()) {
+      std::shared_ptr<Graph> plan = kept(piece);
+      if (plan == nullptr) plan = made(piece);
+      if (plan == nullptr) return std::nullopt;
+      found = plans_.emplace(piece, std::move(plan)).first;
+    }
+    std::int64_t bytes = 0;
+    if (!good(found->second->get_workspace_size(bytes), reason_)) return std::nullopt;
+    return core::Bytes(bytes);
+  }
+
   std::shared_ptr<Graph> empty_graph() const {
     auto graph = std::make_shared<Graph>();
     graph->set_device_properties(properties_).set_sm_version(card_.architecture);
@@ -257,7 +271,11 @@ class Cudnn : public AttentionLibrary {
     std::shared_ptr<Graph> graph = empty_graph();
     std::string said;
     const std::vector<std::uint8_t> plan(body.begin(), body.end());
-    if (good(graph->deserialize(plan), said)) return graph;
+    try {
+      if (good(graph->deserialize(plan), said)) return graph;
+    } catch (const std::exception& error) {
+      said = error.what();
+    }
     warn(core::concat(path.string(), ": ", said, "; it is made again"));
     return nullptr;
   }

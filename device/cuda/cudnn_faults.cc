@@ -5,9 +5,9 @@
 namespace fm::device::cuda {
 namespace {
 
-// Versions before `first_good`, or from `bad` on to it, and what they do wrong.
+// Versions before `first_good`, and what they do wrong. That 9.14.0 gets windows wrong that are not
+// causal is none of ours.
 struct Fault {
-  std::size_t bad;
   std::size_t first_good;
   bool odd_rows_only;  // whose tokens are no multiple of 128
   const char* what;
@@ -15,17 +15,16 @@ struct Fault {
 // pytorch/pytorch and cudnn-frontend name them; plans without a device, which the cache of plans
 // needs, have been tried from 9.11 on.
 constexpr Fault kFaults[] = {
-    {0, 91100, false, "plans cannot be kept"},
-    {0, 91501, true, "rows of other than a multiple of 128 tokens are wrong"},
-    {91400, 91401, false, "windows are wrong"},
+    {91100, false, "plans cannot be kept"},
+    {91501, true, "rows of other than a multiple of 128 tokens are wrong"},
 };
 
 }  // namespace
 
 std::string fault_of(std::size_t version, const AttentionPiece& piece) {
   for (const Fault& fault : kFaults) {
-    const bool named = version >= fault.bad && version < fault.first_good;
-    if (!named || (fault.odd_rows_only && piece.tokens % 128 == 0)) continue;
+    if (version >= fault.first_good) continue;
+    if (fault.odd_rows_only && piece.tokens % 128 == 0) continue;
     return core::concat("before ", fault.first_good / 10000, '.', fault.first_good / 100 % 100, '.',
                         fault.first_good % 100, ' ', fault.what);
   }

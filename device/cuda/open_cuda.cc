@@ -90,7 +90,7 @@ CudaSearch search_cuda() {
   return search;
 }
 
-std::unique_ptr<core::Device> open_cuda(int number) {
+std::unique_ptr<core::Device> open_cuda(int number, CardAttends attends) {
   const CudaSearch search = search_cuda();
   FM_USER_CHECK(search.problem.empty(), search.problem);
   FM_USER_CHECK(static_cast<std::size_t>(number) < search.cards.size(),
@@ -102,7 +102,7 @@ std::unique_ptr<core::Device> open_cuda(int number) {
                 "a GPU must be of an architecture that this build has kernels for: ",
                 architectures_text(), "; choose another, or run with --device cpu (", card.name,
                 " has ", card.architecture / 10, ".", card.architecture % 10, ")");
-  return std::make_unique<CudaDevice>(number, std::move(card));
+  return std::make_unique<CudaDevice>(number, std::move(card), attends);
 }
 
 CudaCard card_of(const core::Device& device) {

@@ -189,12 +189,14 @@ std::string check_same_arithmetic(const Arithmetic& mine, comm::Communicator& wo
   const std::vector<Arithmetic> all = gather(mine, world);
   const auto other_libraries = std::ranges::find_if(
       all, [&](const Arithmetic& one) { return one.libraries != all[0].libraries; });
-  FM_USER_CHECK(other_libraries == all.end(),
-                "all ranks must compute with the same libraries and instruction set; start every "
-                "rank with the same build, and on different CPUs set FME_GEMM=onednn and "
-                "ONEDNN_MAX_CPU_ISA to what all of them have (rank ",
-                other_libraries - all.begin(), ": ", other_libraries->libraries,
-                "; rank 0: ", all[0].libraries, ")");
+  FM_USER_CHECK(
+      other_libraries == all.end(),
+      "all ranks must compute with the same libraries and instruction set; start every "
+      "rank with the same build; on different CPUs set FME_GEMM=onednn and "
+      "ONEDNN_MAX_CPU_ISA to what all of them have, on GPUs install the same cuBLASLt and "
+      "cuDNN, or set FME_ATTENTION=own (rank ",
+      other_libraries - all.begin(), ": ", other_libraries->libraries,
+      "; rank 0: ", all[0].libraries, ")");
   const auto other_threads = std::ranges::find_if(
       all, [&](const Arithmetic& one) { return one.threads != all[0].threads; });
   if (other_threads == all.end()) return "";

@@ -29,7 +29,7 @@ class FakeAttention : public AttentionLibrary {
   std::string name() const override { return "a fake library"; }
   std::optional<core::Bytes> prepare(const AttentionPiece& piece) override;
   std::string reason() const override { return "it is told to refuse"; }
-  // BugError where the piece was not prepared, or with less to work in than it wants.
+  // BugError where the piece was not prepared.
   void run(void* stream, const AttentionPiece& piece, const PieceArrays& arrays,
            void* workspace) override;
 

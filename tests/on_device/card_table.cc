@@ -8,7 +8,8 @@ namespace fm::emulated {
 namespace {
 
 core::Device& card() {
-  static const std::unique_ptr<core::Device> kCard = device::open_cuda(0);
+  static const std::unique_ptr<core::Device> kCard =
+      device::open_cuda(0, device::CardAttends::kByOurKernels);
   return *kCard;
 }
 core::Work work_of_card() { return {.arena = {}, .threads = 1, .queue = &card().compute()}; }
