@@ -249,8 +249,10 @@ void OptimizerShard::update_parts(const core::Work& work, int flat_param,
                                   const optim::UpdateScalars& scalars, const Owned& at) {
   const bool moves = options_.rule->by_tensor == nullptr;
   const auto run = [&](Elements begin, Elements end) {
+    // A device has no such cache, and each part is two kernels to start.
+    const Elements part = work.queue == nullptr ? kPart : end - begin;
     for (Elements until = end; until > begin;) {
-      const Elements from = std::max(begin, until - kPart);
+      const Elements from = std::max(begin, until - part);
       optim::update(work, options_, scalars, slice_of(flat_param, at, from, until));
       if (moves) round_moved(work, at, from, until);
       until = from;
