@@ -5,7 +5,7 @@
 # change: empty stamps in the user's cache folder, named by a hash of these, remember it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-build=$(realpath "$1")
+build=$1
 shift
 tidy=$PWD/.deps/pip/bin/clang-tidy
 if [ ! -x "$tidy" ]; then
