@@ -1,7 +1,5 @@
 #include "device/cuda/cudnn.h"
 
-// Its functions are found in the library that LateLibrary opens.
-#define NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
 #include <cudnn_frontend.h>
 #include <dlfcn.h>
 
@@ -128,7 +126,10 @@ class Cudnn : public AttentionLibrary {
   explicit Cudnn(CudnnCard card) : card_(std::move(card)) {}
   ~Cudnn() override {
     plans_.clear();
-    if (handle_ != nullptr) fe::detail::destroy_handle(handle_);
+    try {
+      if (handle_ != nullptr) fe::detail::destroy_handle(handle_);
+    } catch (const std::exception&) {  // the process ends soon, and the handle with it
+    }
   }
   Cudnn(const Cudnn&) = delete;
   Cudnn& operator=(const Cudnn&) = delete;
