@@ -1,6 +1,6 @@
 #include "device/cuda/attention_pieces.h"
 
-#include <cmath>
+#include "kernels/attention/head_group.h"
 
 namespace fm::device::cuda {
 namespace {
@@ -48,18 +48,18 @@ std::optional<AttentionPieces> attention_pieces(const kernels::AttentionShape& s
                                                 core::DType element, bool repeatable,
                                                 int architecture, core::Bytes workspace) {
   if (!is_plain(shape, element)) return std::nullopt;
-  AttentionPiece whole{.element = element,
-                       .repeatable = repeatable,
-                       .rows = shape.batch.batch,
-                       .tokens = shape.batch.seq_len,
-                       .heads = shape.heads,
-                       .kv_heads = shape.kv_heads,
-                       .all_heads = shape.heads,
-                       .all_kv_heads = shape.kv_heads,
-                       .head_dim = shape.head_dim,
-                       .window = shape.window < shape.batch.seq_len ? shape.window : 0,
-                       .scale = shape.scale};
-  if (whole.scale <= 0.0F) whole.scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
+  AttentionPiece whole{
+      .element = element,
+      .repeatable = repeatable,
+      .rows = shape.batch.batch,
+      .tokens = shape.batch.seq_len,
+      .heads = shape.heads,
+      .kv_heads = shape.kv_heads,
+      .all_heads = shape.heads,
+      .all_kv_heads = shape.kv_heads,
+      .head_dim = shape.head_dim,
+      .window = shape.window < shape.batch.seq_len ? shape.window : 0,
+      .scale = kernels::score_scale_of({.head_dim = shape.head_dim, .scale = shape.scale})};
   AttentionPiece part = whole;
   part.backward = true;
   const auto fits = [&] { return attention_workspace(part, architecture) <= workspace; };
