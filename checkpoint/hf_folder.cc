@@ -244,7 +244,7 @@ void HfFolder::Files::read_grown(const TensorLocation& at, const core::TensorSli
   const std::int64_t width = shape.size() > 1 ? shape[1] : 1;
   const std::int64_t stored = growth.stored * width;
   for (std::int64_t row = 0; row < slice.rows; ++row) {
-    const core::FetchedRow fetched(slice, row, core::FetchedRow::Use::kWrite);
+    const core::FetchedRow fetched(slice, row, core::FetchedRow::Use::kFill);
     const std::span<float> out = fetched.floats();
     const std::int64_t first = slice.first_of(row).count();
     const auto old =

@@ -149,7 +149,9 @@ class Loader {
     const std::int64_t from = begin - place.begin.count();
     const std::int64_t to = end - place.begin.count();
     const core::Elements first(from / 4);  // fp32; a range may begin and end within a number
-    const core::FetchedRow wanted(*place.slice, place.row, core::FetchedRow::Use::kWrite, first,
+    const bool whole = from % 4 == 0 && to % 4 == 0;
+    const auto use = whole ? core::FetchedRow::Use::kFill : core::FetchedRow::Use::kWrite;
+    const core::FetchedRow wanted(*place.slice, place.row, use, first,
                                   core::Elements(core::ceil_div(to, 4)) - first);
     std::memcpy(std::as_writable_bytes(wanted.floats()).data() + from % 4,
                 block.data() + (begin - range.offset), static_cast<std::size_t>(to - from));

@@ -129,7 +129,7 @@ void TensorFile::read(const core::TensorSlice& slice) const {
       shape_text(tensor->shape), " in the file, ", shape_text(slice.shape), " wanted)");
   check_sums(*tensor);
   for (std::int64_t row = 0; row < slice.rows; ++row) {
-    const core::FetchedRow fetched(slice, row, core::FetchedRow::Use::kWrite);
+    const core::FetchedRow fetched(slice, row, core::FetchedRow::Use::kFill);
     read(*tensor, slice.first_of(row), fetched.floats());
   }
   file_.check_uncut();

@@ -27,10 +27,14 @@ class InNarrowMemory : public TensorSource {
  public:
   explicit InNarrowMemory(T* data) : data_(data) {}
   float* fetch(Elements first, Elements count) override {
+    float* const copy = place(first, count);
+    const T* const from = data_ + first.count();
+    std::transform(from, from + count.count(), copy, [](T value) { return to_float(value); });
+    return copy;
+  }
+  float* place(Elements first, Elements count) override {
     std::vector<float>& copy = fetched_[first.count()];
     copy.resize(static_cast<std::size_t>(count.count()));
-    const T* const from = data_ + first.count();
-    for (std::size_t i = 0; i < copy.size(); ++i) copy[i] = to_float(from[i]);
     return copy.data();
   }
   void drop(Elements first, Elements /*count*/, bool written) override {
@@ -52,24 +56,18 @@ class InDeviceMemory : public TensorSource {
  public:
   InDeviceMemory(Queue& queue, T* data) : queue_(queue), data_(data) {}
   float* fetch(Elements first, Elements count) override {
-    const auto size = static_cast<std::size_t>(count.count());
-    std::vector<T> stored(size);
-    queue_.copy_out(data_ + first.count(), stored.data(), bytes_of(count, kDTypeOf<T>));
-    queue_.finish();
+    float* const copy = place(first, count);
+    read(first, count, copy);
+    return copy;
+  }
+  float* place(Elements first, Elements count) override {
     std::vector<float>& copy = fetched_[first.count()];
-    copy.resize(size);
-    std::ranges::transform(stored, copy.begin(), [](T value) { return to_float(value); });
+    copy.resize(static_cast<std::size_t>(count.count()));
     return copy.data();
   }
   void drop(Elements first, Elements count, bool written) override {
     const auto at = fetched_.find(first.count());
-    if (written) {
-      std::vector<T> stored(at->second.size());
-      std::ranges::transform(at->second, stored.begin(),
-                             [](float value) { return to_element<T>(value); });
-      queue_.copy_in(stored.data(), data_ + first.count(), bytes_of(count, kDTypeOf<T>));
-      queue_.finish();
-    }
+    if (written) write(first, count, at->second);
     fetched_.erase(at);
   }
   void read(Elements first, Elements count, float* to) override {
@@ -77,11 +75,27 @@ class InDeviceMemory : public TensorSource {
       queue_.copy_out(data_ + first.count(), to, bytes_of(count, DType::kF32));
       queue_.finish();
     } else {
-      TensorSource::read(first, count, to);
+      std::vector<T> stored(static_cast<std::size_t>(count.count()));
+      queue_.copy_out(data_ + first.count(), stored.data(), bytes_of(count, kDTypeOf<T>));
+      queue_.finish();
+      std::ranges::transform(stored, to, [](T value) { return to_float(value); });
     }
   }
 
  private:
+  void write(Elements first, Elements count, const std::vector<float>& from) {
+    if constexpr (std::is_same_v<T, float>) {
+      queue_.copy_in(from.data(), data_ + first.count(), bytes_of(count, DType::kF32));
+      queue_.finish();
+    } else {
+      std::vector<T> stored(from.size());
+      std::ranges::transform(from, stored.begin(),
+                             [](float value) { return to_element<T>(value); });
+      queue_.copy_in(stored.data(), data_ + first.count(), bytes_of(count, kDTypeOf<T>));
+      queue_.finish();
+    }
+  }
+
   Queue& queue_;
   T* data_;
   std::map<std::int64_t, std::vector<float>> fetched_;
@@ -196,9 +210,9 @@ FetchedRow::FetchedRow(const TensorSlice& slice, std::int64_t row, Use use, Elem
       first_(slice.at + slice.source_stride() * row + begin),
       count_(count),
       use_(use),
-      data_(source_.fetch(first_, count_)) {}
+      data_(use == Use::kFill ? source_.place(first_, count_) : source_.fetch(first_, count_)) {}
 
-FetchedRow::~FetchedRow() { source_.drop(first_, count_, use_ == Use::kWrite); }
+FetchedRow::~FetchedRow() { source_.drop(first_, count_, use_ != Use::kRead); }
 
 std::vector<TensorSlice> cut_slices(const ParamTable& table, Elements first, Elements count,
                                     const std::shared_ptr<TensorSource>& source, Elements at,

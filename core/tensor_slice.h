@@ -17,6 +17,8 @@ class TensorSource {
   virtual ~TensorSource() = default;
   // Numbers [first, first + count) are in memory from here on until they are dropped.
   virtual float* fetch(Elements first, Elements count) = 0;
+  // The same for who writes all of them: what they were need not be there.
+  virtual float* place(Elements first, Elements count) { return fetch(first, count); }
   // `written`: they were changed, and are kept as they are now.
   virtual void drop(Elements first, Elements count, bool written) = 0;
   // Copies numbers [first, first + count) to `to`.
@@ -60,7 +62,8 @@ TensorSlice slice_in_memory(std::string name, std::vector<std::int64_t> shape, E
 // Numbers of one row of a slice, in memory as long as this lives.
 class FetchedRow {
  public:
-  enum class Use : std::uint8_t { kRead, kWrite };
+  // kFill: all of them are written, whatever they were.
+  enum class Use : std::uint8_t { kRead, kWrite, kFill };
 
   FetchedRow(const TensorSlice& slice, std::int64_t row, Use use)
       : FetchedRow(slice, row, use, Elements(0), slice.columns) {}

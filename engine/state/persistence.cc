@@ -151,6 +151,30 @@ std::string non_finite_in(const core::TensorSlice& slice) {
   return "";
 }
 
+// Calls init(first element, numbers to write) for parts of a row by the rank's threads; a long row
+// is in the host's memory in pieces.
+template <class Init>
+void fill_row(const core::TensorSlice& slice, std::int64_t row, int threads, const Init& init) {
+  constexpr std::int64_t kPiece = std::int64_t{1} << 24;
+  constexpr std::int64_t kPart = std::int64_t{1} << 18;
+  const std::int64_t columns = slice.columns.count();
+  for (std::int64_t begin = 0; begin < columns; begin += kPiece) {
+    const std::int64_t count = std::min(kPiece, columns - begin);
+    const core::FetchedRow fetched(slice, row, core::FetchedRow::Use::kFill, core::Elements(begin),
+                                   core::Elements(count));
+    const std::span<float> floats = fetched.floats();
+    const core::Elements first = slice.first_of(row) + core::Elements(begin);
+    const std::int64_t parts = core::ceil_div(count, kPart);
+#pragma omp parallel for num_threads(threads) schedule(static) if (parts > 1)
+    for (std::int64_t part = 0; part < parts; ++part) {
+      const std::int64_t at = part * kPart;
+      init(first + core::Elements(at),
+           floats.subspan(static_cast<std::size_t>(at),
+                          static_cast<std::size_t>(std::min(kPart, count - at))));
+    }
+  }
+}
+
 enum class Moments : std::uint8_t { kRead, kLeaveOut };
 
 // Collective.
@@ -183,10 +207,12 @@ void fill_random(const TrainOptions& options, const model::OpenedModel& opened, 
   }
   for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) {
     if (fills && !fills(slice.name)) continue;
-    for (std::int64_t row = 0; row < slice.rows; ++row) {
-      const core::FetchedRow fetched(slice, row, core::FetchedRow::Use::kWrite);
-      opened.init(*entries.at(slice.name), options.seed, slice.first_of(row), fetched.floats());
-    }
+    const core::ParamEntry& entry = *entries.at(slice.name);
+    const auto init = [&](core::Elements first, std::span<float> out) {
+      opened.init(entry, options.seed, first, out);
+    };
+    for (std::int64_t row = 0; row < slice.rows; ++row)
+      fill_row(slice, row, state.work.threads, init);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/check.h"
+#include "core/tensor_slice.h"
 #include "core/work.h"
 #include "kernels/pointwise/biases.h"
 #include "kernels/pointwise/moves.h"
@@ -105,6 +106,33 @@ TEST(FakeDevice, ItsKernelsGiveTheBitsOfThisCpu) {
     EXPECT_EQ(there_x.read(device.compute()), here_x);
     EXPECT_EQ(there_y.read(device.compute()), here_y);
     EXPECT_EQ(m.read(device.compute()), here_m);
+  }
+}
+
+TEST(FakeDevice, TensorsAreReadAsTheyWereWritten) {
+  FakeDevice device(3, kSize);
+  for (const core::DType type : {core::DType::kF32, core::DType::kBF16, core::DType::kF16}) {
+    const Array memory(device, 64);
+    device.compute().forget(memory.data(), core::Bytes(256));
+    core::TensorSlice slice =
+        core::slice_in_memory("x", {6, 4}, core::Elements(4), nullptr, core::Elements(20));
+    slice.source = core::in_memory_of(&device.compute(), memory.data(), type);
+    slice.at = core::Elements(3);
+    {
+      const core::FetchedRow row(slice, 0, core::FetchedRow::Use::kFill, core::Elements(5),
+                                 core::Elements(7));
+      for (std::size_t i = 0; i < 7; ++i) {
+        EXPECT_FALSE(std::isnan(row.floats()[i])) << "nothing was read that is written anyway";
+        row.floats()[i] = static_cast<float>(i) + 0.5F;
+      }
+    }
+    const core::FetchedRow row(slice, 0, core::FetchedRow::Use::kRead);
+    for (std::size_t i = 0; i < 7; ++i)
+      EXPECT_EQ(row.floats()[5 + i], static_cast<float>(i) + 0.5F);
+    Floats copy(7);
+    slice.source->read(core::Elements(8), core::Elements(7), copy.data());
+    EXPECT_EQ(copy, Floats(row.floats().begin() + 5, row.floats().begin() + 12));
+    EXPECT_TRUE(std::isnan(row.floats()[0]));
   }
 }
 

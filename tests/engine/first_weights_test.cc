@@ -6,6 +6,7 @@
 #include <fstream>
 #include <string>
 
+#include "model/units/initial_values.h"
 #include "small_run.h"
 
 namespace fm::engine {
@@ -21,12 +22,15 @@ class FirstWeights : public testing::Test {
   void SetUp() override { fs::remove_all(folder_); }
   void TearDown() override { fs::remove_all(folder_); }
 
-  // The embedding after a step that changes nothing.
+  // The embedding after a step that changes nothing; `key` is put before those of config.json.
   std::vector<float> embedding(const std::string& key, int zero_stage, int ranks) const {
     TrainOptions options = small_options(folder_.string(), true);
     std::ifstream file(options.model_config);
     std::string text{std::istreambuf_iterator<char>(file), {}};
     text.insert(1, key);
+    if (key.find("vocab_size") != key.npos) {
+      text.replace(text.rfind("\"vocab_size\""), 12, "\"was\"");
+    }
     std::ofstream(options.model_config) << text;
     options.optimizer.lr = 0.0;
     options.zero_stage = zero_stage;
@@ -48,6 +52,19 @@ TEST_F(FirstWeights, OfTheIdThatPadsAreZeros) {
           << zero_stage << " " << ranks;
     }
   }
+}
+
+// Threads fill 262,144 elements at a time, of a matrix that has three such parts.
+TEST_F(FirstWeights, OfALongMatrixAreThoseOfItsName) {
+  constexpr std::int64_t kVocab = 6007;
+  const std::vector<float> got = embedding(R"("vocab_size": 6007, )", 0, 1);
+  ASSERT_EQ(std::ssize(got), kVocab * kHidden);
+  const core::ParamEntry entry{.name = "model.embed_tokens.weight",
+                               .shape = {kVocab, kHidden},
+                               .kind = core::ParamKind::kEmbedding};
+  std::vector<float> expected(got.size());
+  model::init_parameter(entry, TrainOptions().seed, 0.02, core::Elements(0), expected);
+  EXPECT_EQ(got, expected);
 }
 
 }  // namespace
