@@ -73,7 +73,8 @@ std::optional<StepRate> rate_of_cards(std::string_view card, core::DType element
   return StepRate{
       cards, cards * each, kShareOfCards,
       core::concat(cards, " x ", rates->name, " of ", rounded(each / 1e12), " TFLOP/s, of which ",
-                   rounded(100 * kShareOfCards), " % are expected")};
+                   rounded(100 * kShareOfCards), " % are expected: MFU ",
+                   rounded(100 * kShareOfCards * each / rates->bf16_peak), " %")};
 }
 
 std::string estimate_text(double seconds, std::int64_t steps, const StepRate& rate) {
