@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # ./quickstart.sh: from a bare Debian 12 to a trained model. What is done already is skipped.
 #   1 packages and LibTorch   2 build   3 corpus: the C++ headers that step 1 put here
-#   4 train a byte-level Llama of 5 M parameters on 2 ranks with ZeRO-2   5 sample text from it
-# Arguments go to scripts/setup.sh (--no-apt); TORCH_DIR= names an unpacked LibTorch.
+#   4 train a byte-level Llama of 5 M parameters on 2 ranks with ZeRO-2, or on a GPU by one rank
+#   5 sample text from it
+# Arguments go to scripts/setup.sh (--no-apt); TORCH_DIR= names an unpacked LibTorch,
+# FM_DEMO_DEVICE=cpu or cuda what trains.
 set -euo pipefail
 cd "$(dirname "$0")"
 steps=${FM_DEMO_STEPS:-600}
@@ -23,9 +25,12 @@ if [ ! -s demo/corpus.jsonl ]; then
   python3 scripts/collect_corpus.py demo/corpus.jsonl 8 "$torch_dir/include" "$standard_library"
 fi
 
-say "4/5 train: $steps steps, 2 ranks, ZeRO-2 (stop and start again as you like: it resumes)"
-launcher=(mpirun -np 2 --bind-to core)
-if [ "$(nproc)" -lt 2 ]; then launcher=(mpirun -np 2 --oversubscribe); fi
+device=${FM_DEMO_DEVICE:-$(build/fmengine-train --report | scripts/demo_device.sh)}
+ranks=2
+if [ "$device" != cpu ]; then ranks=1; fi
+say "4/5 train: $steps steps, ranks: $ranks, device: $device, ZeRO-2 (stop and start it again as you like: it resumes)"
+launcher=(mpirun -np "$ranks" --bind-to core)
+if [ "$(nproc)" -lt "$ranks" ]; then launcher=(mpirun -np "$ranks" --oversubscribe); fi
 if [ "$(id -u)" = 0 ]; then launcher+=(--allow-run-as-root); fi
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 if [ "$(cat demo/run/latest 2>/dev/null)" = "global_step$steps" ] && [ -e demo/run/hf/config.json ]; then
@@ -33,7 +38,7 @@ if [ "$(cat demo/run/latest 2>/dev/null)" = "global_step$steps" ] && [ -e demo/r
 else
   "${launcher[@]}" build/fmengine-train --deepspeed_config configs/quickstart.json \
     --model_config configs/models/llama-5m-bytes.json --data_path demo/corpus.jsonl \
-    --output_dir demo/run --train_steps "$steps" --save_steps "$steps"
+    --output_dir demo/run --train_steps "$steps" --save_steps "$steps" --device "$device"
 fi
 
 say "5/5 200 bytes from the trained model"

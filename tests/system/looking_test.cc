@@ -106,6 +106,31 @@ TEST_F(Looking, HelpVersionAndReportSucceed) {
   EXPECT_EQ(report.err, "");
 }
 
+// What quickstart.sh trains on, by the report of a machine.
+TEST_F(Looking, TheDemoTrainsOnAGpuThatHasWhatItNeeds) {
+  const auto device = [&](const std::string& report) {
+    const Ended ended =
+        ask({"bash", "-c", "printf '%s\n' \"$0\" | " FM_SOURCES "/scripts/demo_device.sh", report});
+    return ended.out + ended.err;
+  };
+  const std::string card = "host   node7\nGPU        cuda:0 NVIDIA H100 80GB HBM3, GPU-6c3e";
+  const std::string found = "\n           cuBLASLt 13, for products: /usr/lib/libcublasLt.so.13";
+  EXPECT_EQ(device(card + found), "cuda\n");
+  EXPECT_EQ(device(card + found + "\n           cuDNN 9, for fast attention: missing; `pip`"),
+            "cuda\n");
+  EXPECT_EQ(device("GPU        none: no NVIDIA driver is here"), "cpu\n");
+  EXPECT_EQ(device("cores      2"), "cpu\n");
+  EXPECT_EQ(device(card + "\n           cuBLASLt 13, for products: missing; `pip install x`"),
+            "cpu\nthe GPU is left alone: cuBLASLt 13, for products: missing; `pip install x`\n");
+  EXPECT_EQ(device(card + ", which this build has no kernels for" + found),
+            "cpu\nthe GPU is left alone: GPU        cuda:0 NVIDIA H100 80GB HBM3, GPU-6c3e, which "
+            "this build has no kernels for\n");
+  // As this machine says it.
+  const Ended report = ask({FM_PROGRAMS "/fmengine-train", "--report"});
+  const std::string here = device(report.out);
+  EXPECT_TRUE(here.starts_with("cpu\n") || here == "cuda\n") << here;
+}
+
 // Two letters that follow each other: what greedy text from a trained model must show.
 TEST_F(Looking, GreedyTextFromAnExportedFolderRepeatsItselfAndWhatWasLearned) {
   std::string corpus;
