@@ -87,12 +87,13 @@ struct ProductKey {
   core::DType result;
   Beta beta;
   Stored a, b, c;
+  int d_alignment;         // C is read where it is written, or elsewhere with the same stride
   std::int64_t workspace;  // bytes
   constexpr auto operator<=>(const ProductKey&) const = default;
 };
 
-// "m=2, n=3, k=4: A bf16 [m, k] stride 4 aligned to 256, B bf16 [k, n] ..., C fp32 ..., beta 1,
-// workspace 33554432"
+// "m=2, n=3, k=4: A bf16 [m, k] stride 4 aligned to 256, B bf16 [k, n] ..., C fp32 ..., D aligned
+// to 256, beta 1, workspace 33554432"
 std::string text_of(const ProductKey& product) {
   const auto matrix = [](const char* name, core::DType type, const char* stored, const Stored& at) {
     return core::concat(name, core::name_of(type), stored, " stride ", at.stride, " aligned to ",
@@ -103,8 +104,9 @@ std::string text_of(const ProductKey& product) {
   return core::concat("m=", product.m, ", n=", product.n, ", k=", product.k, ": ",
                       matrix("A ", product.element, a_as_is ? " [m, k]" : " [k, m]", product.a),
                       matrix("B ", product.element, b_as_is ? " [k, n]" : " [n, k]", product.b),
-                      matrix("C ", product.result, " [m, n]", product.c), "beta ",
-                      product.beta == Beta::kOne ? 1 : 0, ", workspace ", product.workspace);
+                      matrix("C ", product.result, " [m, n]", product.c), "D aligned to ",
+                      product.d_alignment, ", beta ", product.beta == Beta::kOne ? 1 : 0,
+                      ", workspace ", product.workspace);
 }
 
 cublasOperation_t operation_of(Form form) {
@@ -126,7 +128,8 @@ struct Prepared {
 struct Addresses {
   const void* a;
   const void* b;
-  void* c;
+  const void* c;
+  void* d;
   void* workspace;
 };
 
@@ -276,7 +279,7 @@ Owned<cublasLtMatmulPreference_t> CardProducts::Inside::preference(
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, bytes(product.b));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, bytes(product.a));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, bytes(product.c));
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, bytes(product.c));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<std::uint32_t>(product.d_alignment));
   return preference;
 }
 
@@ -302,7 +305,7 @@ void CardProducts::Inside::run(void* stream, const ProductKey& product, const Pr
   const float alpha = 1.0F;
   const float beta = product.beta == Beta::kOne ? 1.0F : 0.0F;
   check(lt_.matmul(handle_, prepared.operation.get(), &alpha, at.b, prepared.b.get(), at.a,
-                   prepared.a.get(), &beta, at.c, prepared.c.get(), at.c, prepared.c.get(),
+                   prepared.a.get(), &beta, at.c, prepared.c.get(), at.d, prepared.c.get(),
                    &prepared.answers[number].algo, at.workspace,
                    static_cast<std::size_t>(product.workspace), static_cast<cudaStream_t>(stream)),
         "cublasLtMatmul", product);
@@ -346,12 +349,14 @@ void CardProducts::multiply(void* stream, const Workspace& workspace, const Gemm
                             const Operand<T>& a, const Operand<T>& b, const Target<C>& c) {
   if (shape.m == 0 || shape.n == 0) return;
   if (shape.k == 0) {
-    FM_CHECK(c.beta == Beta::kOne, "a product without terms: clear C");
+    FM_CHECK(c.beta == Beta::kOne && c.addend == nullptr,
+             "a product without terms: clear or copy C");
     return;
   }
   const auto stored = [](const Operand<T>& x) {
     return Stored{x.form, x.stride, alignment_of(x.data)};
   };
+  const C* const read = c.addend != nullptr ? c.addend : c.data;
   state_->multiply(stream,
                    {shape.m,
                     shape.n,
@@ -361,9 +366,10 @@ void CardProducts::multiply(void* stream, const Workspace& workspace, const Gemm
                     c.beta,
                     stored(a),
                     stored(b),
-                    {Form::kAsIs, c.stride, alignment_of(c.data)},
+                    {Form::kAsIs, c.stride, alignment_of(read)},
+                    alignment_of(c.data),
                     workspace.bytes.count()},
-                   {a.data, b.data, c.data, workspace.data});
+                   {a.data, b.data, read, c.data, workspace.data});
 }
 
 namespace {

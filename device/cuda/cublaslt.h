@@ -8,7 +8,8 @@
 //   | B transposed  | [n, k] | k x n           | T         |
 //   | A as it is    | [m, k] | k x m           | N         | second operand
 //   | A transposed  | [k, m] | m x k           | T         |
-//   | C             | [m, n] | n x m           |           | read and written
+//   | C             | [m, n] | n x m           |           | read: an addend, or where D is
+//   | D             | [m, n] | n x m           |           | written
 #pragma once
 
 #include <cstdint>
@@ -48,10 +49,10 @@ class CardProducts {
   CardProducts(const CardProducts&) = delete;
   CardProducts& operator=(const CardProducts&) = delete;
 
-  // C = op(A) op(B) + beta C (kernels/gemm/gemm.h) on `stream`, a cudaStream_t: pointers are of
+  // D = op(A) op(B) + beta C (kernels/gemm/gemm.h) on `stream`, a cudaStream_t: pointers are of
   // the device. No row or column: nothing. No terms (k = 0): nothing with beta one; with beta zero
-  // the caller must clear C instead (BugError). Throws MachineError: 25 where the library lacks
-  // memory, else 27.
+  // or an addend the caller must clear or copy C instead (BugError). Throws MachineError: 25 where
+  // the library lacks memory, else 27.
   template <class T, class C>
   void multiply(void* stream, const kernels::cuda::Workspace& workspace,
                 const kernels::GemmShape& shape, const kernels::Operand<T>& a,

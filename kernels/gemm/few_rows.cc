@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "core/trace.h"
 #include "kernels/cast_block.h"
+#include "kernels/gemm/libraries.h"
 
 namespace fm::kernels {
 namespace {
@@ -47,6 +48,7 @@ void gemm_few_rows(const core::Work& work, const GemmShape& shape, const Operand
                    const Operand<T>& b, const Target<C>& c) {
   if (shape.m > kFewRows || work.queue != nullptr) return gemm(work, shape, a, b, c);
   FM_CHECK(a.form == Form::kAsIs, "few rows lie as they are");
+  const Target<C> to = in_place(work, shape, c);
   const core::TraceScope scope(
       work.queue, kForm, {shape.m, shape.n, shape.k, shape.n * shape.k * std::int64_t{sizeof(T)}});
   std::vector<float> wide;
@@ -70,7 +72,7 @@ void gemm_few_rows(const core::Work& work, const GemmShape& shape, const Operand
     const std::int64_t apart = b.form == Form::kTransposed ? b.stride : 1;
     const GemmShape part{shape.m, std::min(columns, shape.n - first), shape.k};
     few_rows_tile<T>({part, x, x_stride, {b.data + first * apart, b.stride, b.form}, sums});
-    write<C>(part, sums, {c.data + first, c.stride, c.beta});
+    write<C>(part, sums, {to.data + first, to.stride, to.beta});
   }
 }
 

@@ -34,11 +34,12 @@ template <class T>
 struct Target {
   T* data = nullptr;
   std::int64_t stride = 0;
-  Beta beta = Beta::kZero;  // kZero assigns (old values, NaN too, are ignored), kOne adds
+  Beta beta = Beta::kZero;    // kZero assigns (old values, NaN too, are ignored), kOne adds
+  const T* addend = nullptr;  // what beta one adds, of the same shape and stride; null: `data`
 };
 
-// C [m, n] = op(A) [m, k] op(B) [k, n] + beta C on the threads of `work`. Any thread may call; C
-// overlaps neither operand.
+// D [m, n] = op(A) [m, k] op(B) [k, n] + beta C on the threads of `work`, where D is the target's
+// data, and C its addend or the same. Any thread may call; D overlaps none of the others.
 // An element of a bf16 or fp16 C is read once and rounded once.
 void gemm(const core::Work& work, const GemmShape& shape, const Operand<float>& a,
           const Operand<float>& b, const Target<float>& c);

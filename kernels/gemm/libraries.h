@@ -5,8 +5,21 @@
 
 #include "core/element.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/pointwise/moves.h"
 
 namespace fm::kernels {
+
+// The target with its addend in place: this CPU adds to what is there.
+template <class C>
+Target<C> in_place(const core::Work& work, const GemmShape& shape, const Target<C>& c) {
+  if (c.addend == nullptr) return c;
+  if (c.stride == shape.n) {
+    copy(work, shape.m * shape.n, c.addend, c.data);
+  } else {
+    copy_rows<C>(work, {shape.m, shape.n}, {c.addend, c.stride}, {c.data, c.stride});
+  }
+  return {c.data, c.stride, c.beta};
+}
 
 // op(X) from a row and a column on.
 template <class T>

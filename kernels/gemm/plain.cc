@@ -14,12 +14,13 @@ double at(const Operand<float>& of, std::int64_t row, std::int64_t col) {
 
 void gemm(const core::Work&, const GemmShape& shape, const Operand<float>& a,
           const Operand<float>& b, const Target<float>& c) {
+  const float* const before = c.addend != nullptr ? c.addend : c.data;
   for (std::int64_t row = 0; row < shape.m; ++row) {
     for (std::int64_t col = 0; col < shape.n; ++col) {
-      float& out = c.data[row * c.stride + col];
-      double sum = c.beta == Beta::kOne ? static_cast<double>(out) : 0.0;
+      const std::int64_t place = row * c.stride + col;
+      double sum = c.beta == Beta::kOne ? static_cast<double>(before[place]) : 0.0;
       for (std::int64_t k = 0; k < shape.k; ++k) sum += at(a, row, k) * at(b, k, col);
-      out = static_cast<float>(sum);
+      c.data[place] = static_cast<float>(sum);
     }
   }
 }

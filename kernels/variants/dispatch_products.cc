@@ -34,7 +34,7 @@ void multiply(const core::Work& work, const GemmShape& shape, const Operand<T>& 
               const Operand<T>& b, const Target<C>& c) {
   const core::TraceScope scope(work.queue, kGemm,
                                {shape.m, shape.n, shape.k, 2 * shape.m * shape.n * shape.k});
-  if (work.queue == nullptr) return gemm_here(work, shape, a, b, c);
+  if (work.queue == nullptr) return gemm_here(work, shape, a, b, in_place(work, shape, c));
   if constexpr (std::is_same_v<C, float>) {
     need(products_of<T>(work).gemm)(work, shape, a, b, c);
   } else {

@@ -153,7 +153,7 @@ struct Algorithm {
   std::uint64_t number;   // among the answers
   std::uint64_t aligned;  // bytes that every matrix, and every stride, is aligned to
   std::uint64_t workspace;
-  std::array<std::uint64_t, 3> claimed;  // alignments of A, B, C that the caller has told
+  std::array<std::uint64_t, 4> claimed;  // alignments of A, B, C, D that the caller has told
 };
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
@@ -181,7 +181,7 @@ bool strides_fit(const Problem& problem, std::uint64_t bytes) {
 
 // The answers, of which algorithms that want 16 bytes and a workspace are the first.
 std::vector<Algorithm> algorithms_of(const Problem& problem,
-                                     const std::array<std::uint64_t, 3>& claimed,
+                                     const std::array<std::uint64_t, 4>& claimed,
                                      std::uint64_t workspace) {
   constexpr std::uint64_t kWide = 16;
   constexpr std::uint64_t kWorkspace = 4096;
@@ -215,7 +215,7 @@ Allowed allowed(cublasLtMatmulPreferenceAttributes_t attribute) {
 }
 
 struct Wanted {
-  std::array<std::uint64_t, 3> aligned;  // A, B, C
+  std::array<std::uint64_t, 4> aligned;  // A, B, C, D
   std::uint64_t workspace;
 };
 // False where something is not told. Stricter than the real library: alignments must be told, and
@@ -228,12 +228,12 @@ bool read(const Preference* preference, Wanted& wanted) {
   };
   wanted = {{value(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES),
              value(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES),
-             value(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES)},
+             value(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES),
+             value(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES)},
             value(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)};
   const bool powers = std::ranges::all_of(
       wanted.aligned, [](std::uint64_t at) { return at >= 2 && (at & (at - 1)) == 0; });
-  return powers && value(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES) == wanted.aligned[2] &&
-         preference->values.contains(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) &&
+  return powers && preference->values.contains(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) &&
          value(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) ==
              CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 }
@@ -493,7 +493,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     return is_aligned(matrix, std::max({claimed, itself, algorithm.aligned}));
   };
   if (!fits(a, algorithm.claimed[0], element) || !fits(b, algorithm.claimed[1], element) ||
-      !fits(c, algorithm.claimed[2], result) || !fits(d, algorithm.claimed[2], result)) {
+      !fits(c, algorithm.claimed[2], result) || !fits(d, algorithm.claimed[3], result)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   last_algorithm = static_cast<int>(algorithm.number);

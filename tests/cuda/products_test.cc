@@ -90,6 +90,7 @@ class ProductsOf : public testing::Test {
     RandomProduct<T> product;
     Beta beta = Beta::kZero;
     std::size_t offset = 0;  // elements of every matrix behind an aligned address
+    bool apart = false;      // what is added lies elsewhere, aligned
   };
 
   // Relative error, infinite where something beyond the rows was written.
@@ -107,11 +108,14 @@ class ProductsOf : public testing::Test {
             core::to_element<C>(added[static_cast<std::size_t>(i)]);
       }
     }
-    const Shifted<C> c(before, at.offset);
+    const std::vector<C> nothing(before.size(), core::to_element<C>(NAN));
+    const Shifted<C> addend(before, 0);
+    const Shifted<C> c(at.apart ? nothing : before, at.offset);
     const Operand<T> left{a.data(), p.a_width(), p.a_form};
     const Operand<T> right{b.data(), p.b_width(), p.b_form};
-    products_.multiply(nullptr, room_.get(), p.shape, left, right,
-                       Target<C>{c.data(), p.c_width(), at.beta});
+    products_.multiply(
+        nullptr, room_.get(), p.shape, left, right,
+        Target<C>{c.data(), p.c_width(), at.beta, at.apart ? addend.data() : nullptr});
     double error = 0.0;
     double square = 0.0;
     for (std::int64_t row = 0; row < m; ++row) {
@@ -137,7 +141,7 @@ class ProductsOf : public testing::Test {
         << error << " of " << at.product.shape.m << " x " << at.product.shape.n << " x "
         << at.product.shape.k << ", forms " << static_cast<int>(at.product.a_form) << " and "
         << static_cast<int>(at.product.b_form) << ", slack " << at.product.slack << ", beta "
-        << static_cast<int>(at.beta) << ", offset " << at.offset;
+        << static_cast<int>(at.beta) << ", offset " << at.offset << (at.apart ? ", apart" : "");
   }
 
   CardProducts products_{"GPU 0 (fake)"};
@@ -156,6 +160,7 @@ TYPED_TEST(ProductsOf, EqualThreeLoopsInAllFormsWithStridesAndBetas) {
         for (const std::int64_t slack : {0, 3, 8}) {
           this->expect({{shape, a, b, slack}, Beta::kZero});
           this->expect({{shape, a, b, slack}, Beta::kOne});
+          this->expect({{shape, a, b, slack}, Beta::kOne, 0, true});
         }
       }
     }
@@ -164,8 +169,10 @@ TYPED_TEST(ProductsOf, EqualThreeLoopsInAllFormsWithStridesAndBetas) {
 
 TYPED_TEST(ProductsOf, EqualThreeLoopsWhateverTheAlignment) {
   for (const std::size_t offset : {1, 2, 4, 8, 16}) {
-    for (const Form a : kForms)
+    for (const Form a : kForms) {
       this->expect({{{24, 16, 32}, a, Form::kAsIs, 0}, Beta::kOne, offset});
+      this->expect({{{24, 16, 32}, a, Form::kAsIs, 0}, Beta::kOne, offset, true});
+    }
   }
 }
 
@@ -298,8 +305,8 @@ std::string failure_of(const char* where, const Workspace& workspace) {
 TEST(CardProducts, ThatFailNameCallStatusAndProduct) {
   const std::string product =
       "; m=2, n=3, k=4: A bf16 [k, m] stride 8 aligned to 16, B bf16 [k, n] stride 16 aligned to "
-      "256, C fp32 [m, n] stride 32 aligned to 4, beta 1, workspace 8192; cuBLASLt 13.1.0; GPU 0 "
-      "(fake))";
+      "256, C fp32 [m, n] stride 32 aligned to 4, D aligned to 4, beta 1, workspace 8192; cuBLASLt "
+      "13.1.0; GPU 0 (fake))";
   const std::string start =
       "cuBLASLt must be able to compute a matrix product; report it, and try another version of "
       "the package nvidia-cublas (";

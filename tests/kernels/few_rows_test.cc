@@ -24,6 +24,10 @@ void expect_product(const GemmShape& shape, Form form) {
   Floats c = before;
   gemm_few_rows<float, float>(work, shape, {a.data(), shape.k}, {b.data(), stride, form},
                               {c.data(), shape.n, Beta::kOne});
+  Floats apart(before.size(), NAN);
+  gemm_few_rows<float, float>(work, shape, {a.data(), shape.k}, {b.data(), stride, form},
+                              {apart.data(), shape.n, Beta::kOne, before.data()});
+  EXPECT_EQ(apart, c);
   for (std::int64_t i = 0; i < shape.m * shape.n; ++i) {
     const std::int64_t row = i / shape.n;
     const std::int64_t column = i % shape.n;

@@ -60,6 +60,23 @@ TEST(Gemm, EqualsThreeLoopsInAllFormsWithLeadingDimensions) {
   }
 }
 
+TEST(Gemm, AnAddendElsewhereHasTheBitsOfOneInPlace) {
+  const Floats a = random_values(40 * 96, 1);
+  const Floats b = random_values(96 * 50, 2);
+  for (const std::int64_t stride : {50, 53}) {
+    const Floats addend = random_values(40 * stride, 3);
+    Floats in_place = addend;
+    gemm({}, {40, 50, 96}, {a.data(), 96}, {b.data(), 50}, {in_place.data(), stride, Beta::kOne});
+    Floats apart(addend.size(), 7.0F);
+    gemm({}, {40, 50, 96}, {a.data(), 96}, {b.data(), 50},
+         {apart.data(), stride, Beta::kOne, addend.data()});
+    for (std::size_t i = 0; i < apart.size(); ++i) {
+      const bool between = static_cast<std::int64_t>(i) % stride >= 50;
+      ASSERT_EQ(apart[i], between ? 7.0F : in_place[i]) << i;
+    }
+  }
+}
+
 TEST(Gemm, RepeatsItselfBitForBitFromSeveralThreads) {
   const Floats a = random_values(80 * 300, 1);
   const Floats b = random_values(300 * 90, 2);
