@@ -46,6 +46,9 @@ struct ModelChoices {
   // Rows of a tile of the embedding's and the head's matrix (model/tile.h); 0: both are whole.
   std::int64_t tile_rows = 0;
   LogitChunks logit_chunks = LogitChunks::kOfCpu;
+  // Matrices of one input that are neighbours in memory multiply it as one (fused QKV, and gate and
+  // up): about 2 % of a step on a GPU by arithmetic (benchmarks/gpu/RESULTS.md).
+  bool fuses_projections = false;
 };
 
 }  // namespace fm::model

@@ -1,7 +1,6 @@
 #include "device/cuda/cudnn.h"
 
 #include <cudnn_frontend.h>
-#include <dlfcn.h>
 
 #include <cstdio>
 #include <cstdlib>

@@ -128,6 +128,7 @@ model::OpenedModel part_of(const model::OpenedModel& whole, const TrainOptions& 
 }
 
 model::ModelChoices choices_of(const TrainOptions& options, core::Share share) {
+  const bool card = options.device.kind == DeviceKind::kCuda;
   return {.no_decay = options.no_decay,
           .element = options.element,
           .trains = trained_names(options),
@@ -139,8 +140,8 @@ model::ModelChoices choices_of(const TrainOptions& options, core::Share share) {
                    .token_modules = options.lora.token_modules},
           .share = share,
           .split_tokens = options.megatron_sequence_parallel && share.count > 1,
-          .logit_chunks = options.device.kind == DeviceKind::kCuda ? model::LogitChunks::kOfCard
-                                                                   : model::LogitChunks::kOfCpu};
+          .logit_chunks = card ? model::LogitChunks::kOfCard : model::LogitChunks::kOfCpu,
+          .fuses_projections = card};
 }
 
 model::OpenedModel open_run_model(const TrainOptions& options) {

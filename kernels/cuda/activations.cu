@@ -1,7 +1,7 @@
 // Activations of an MLP, plain and gated (kernels/pointwise/activations.h, swiglu.h), in one pass
 // over their arrays.
+#include "kernels/cuda/rows.h"
 #include "kernels/cuda/table.h"
-#include "kernels/cuda/walk.h"
 #include "kernels/pointwise/activations.h"
 
 namespace fm::kernels::cuda {
@@ -88,6 +88,17 @@ struct Slopes {
   }
 };
 
+// act(gate) * up
+template <class Act, class T, int kWidth>
+__device__ Pack<T, kWidth> gated(Pack<T, kWidth> gate, const Pack<T, kWidth>& up) {
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) {
+    const float value = Act::at(widened(gate.at[i])).value;
+    gate.at[i] = narrowed<T>(value * widened(up.at[i]));
+  }
+  return gate;
+}
+
 template <class Act, class T>
 struct GatedProducts {
   const T* gate;
@@ -95,25 +106,21 @@ struct GatedProducts {
   T* y;
   template <int kWidth>
   __device__ void run(std::int64_t at) const {
-    auto gates = load<kWidth>(gate + at);
-    const auto ups = load<kWidth>(up + at);
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i) {
-      const float value = Act::at(widened(gates.at[i])).value;
-      gates.at[i] = narrowed<T>(value * widened(ups.at[i]));
-    }
-    store(y + at, gates);
+    store(y + at, gated<Act>(load<kWidth>(gate + at), load<kWidth>(up + at)));
   }
 };
 
-template <class Act, class T>
-struct ProductSlopes {
-  SwigluBackward<T> of;
-  template <int kWidth>
-  __device__ void run(std::int64_t at) const {
-    auto gate = load<kWidth>(of.gate + at);
-    auto up = load<kWidth>(of.up + at);
-    auto dy = load<kWidth>(of.dy + at);
+// Of SwigluBackward: before differentiate() gate, up and dy, then dgate, the product again, and
+// dup.
+template <class T, int kWidth>
+struct GatedSlopes {
+  Pack<T, kWidth> gate, up, dy;
+
+  static __device__ GatedSlopes loaded(const SwigluBackward<T>& of, std::int64_t at) {
+    return {load<kWidth>(of.gate + at), load<kWidth>(of.up + at), load<kWidth>(of.dy + at)};
+  }
+  template <class Act>
+  __device__ void differentiate() {
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) {
       const ActivationPoint point = Act::at(widened(gate.at[i]));
@@ -123,9 +130,22 @@ struct ProductSlopes {
       up.at[i] = narrowed<T>(point.value * u);
       dy.at[i] = narrowed<T>(d * point.value);
     }
+  }
+  __device__ void store_to(const SwigluBackward<T>& of, std::int64_t at) const {
     store(of.dgate + at, gate);
     store(of.dup + at, dy);
     store(of.y + at, up);
+  }
+};
+
+template <class Act, class T>
+struct ProductSlopes {
+  SwigluBackward<T> of;
+  template <int kWidth>
+  __device__ void run(std::int64_t at) const {
+    auto packs = GatedSlopes<T, kWidth>::loaded(of, at);
+    packs.template differentiate<Act>();
+    packs.store_to(of, at);
   }
 };
 
@@ -175,6 +195,93 @@ void glu_backward(const core::Work& work, Activation kind, std::int64_t count,
   });
 }
 
+// What walk_rows keeps of the columns of a thread: nothing.
+struct NoColumns {};
+// And of a row.
+template <class T, int kWidth>
+struct GatedPair {
+  Pack<T, kWidth> gate, up;
+};
+template <class T, int kWidth>
+struct PlacedSlopes {
+  GatedSlopes<T, kWidth> packs;
+  std::int64_t from;
+};
+
+// Rows of gate and up with `gap` elements between them; those of y have none. `at` counts no gaps.
+template <class Act, class T>
+struct GatedRows {
+  const T* gate;
+  const T* up;
+  T* y;
+  std::int64_t gap;
+
+  template <int kWidth>
+  using OfRow = GatedPair<T, kWidth>;
+  template <int kWidth>
+  __device__ NoColumns columns(std::int64_t /*column*/) const {
+    return {};
+  }
+  template <int kWidth>
+  __device__ OfRow<kWidth> row(std::int64_t row, std::int64_t at) const {
+    const std::int64_t from = at + row * gap;
+    return {load<kWidth>(gate + from), load<kWidth>(up + from)};
+  }
+  template <int kWidth>
+  __device__ void write(NoColumns, const OfRow<kWidth>& row, std::int64_t at) const {
+    store(y + at, gated<Act>(row.gate, row.up));
+  }
+};
+
+template <class Act, class T>
+struct SlopeRows {
+  SwigluBackward<T> of;
+  std::int64_t gap;
+
+  template <int kWidth>
+  using OfRow = PlacedSlopes<T, kWidth>;
+  template <int kWidth>
+  __device__ NoColumns columns(std::int64_t /*column*/) const {
+    return {};
+  }
+  template <int kWidth>
+  __device__ OfRow<kWidth> row(std::int64_t row, std::int64_t at) const {
+    const std::int64_t from = at + row * gap;
+    return {GatedSlopes<T, kWidth>::loaded(of, from), from};
+  }
+  template <int kWidth>
+  __device__ void write(NoColumns, OfRow<kWidth> row, std::int64_t /*at*/) const {
+    row.packs.template differentiate<Act>();
+    row.packs.store_to(of, row.from);
+  }
+};
+
+// Whether rows of an array may be read 16 bytes at a time, if the array may.
+template <class T>
+bool rows_aligned(const GatedShape& shape) {
+  return shape.stride % kWide<T> == 0;
+}
+
+template <class T>
+void glu_rows(const core::Work& work, Activation kind, const GatedShape& shape, const T* gate,
+              const T* up, T* y) {
+  choose(kind, [&](auto act) {
+    walk_rows<T>(work, "glu_rows", shape.rows, aligned(gate, up, y) && rows_aligned<T>(shape),
+                 GatedRows<decltype(act), T>{gate, up, y, shape.stride - shape.rows.width});
+  });
+}
+
+template <class T>
+void glu_rows_backward(const core::Work& work, Activation kind, const GatedShape& shape,
+                       const SwigluBackward<T>& at) {
+  const bool wide =
+      aligned(at.gate, at.up, at.dy, at.dgate, at.dup, at.y) && rows_aligned<T>(shape);
+  choose(kind, [&](auto act) {
+    walk_rows<T>(work, "glu_rows_backward", shape.rows, wide,
+                 SlopeRows<decltype(act), T>{at, shape.stride - shape.rows.width});
+  });
+}
+
 template <class T>
 void swiglu(const core::Work& work, std::int64_t count, const T* gate, const T* up, T* y) {
   cuda::glu<T>(work, Activation::kSilu, count, gate, up, y);
@@ -185,22 +292,24 @@ void swiglu_backward(const core::Work& work, std::int64_t count, const SwigluBac
   cuda::glu_backward<T>(work, Activation::kSilu, count, at);
 }
 
-template <class T, class Table>
-void fill(Table& table) {
+template <class T, class Table, class Fused>
+void fill(Table& table, Fused& fused) {
   table.activate = activate<T>;
   table.activate_backward = activate_backward<T>;
   table.glu = glu<T>;
   table.glu_backward = glu_backward<T>;
   table.swiglu = swiglu<T>;
   table.swiglu_backward = swiglu_backward<T>;
+  fused.glu_rows = glu_rows<T>;
+  fused.glu_rows_backward = glu_rows_backward<T>;
 }
 
 }  // namespace
 
 void fill_activations(DeviceKernels& table) {
-  fill<float>(table.fp32);
-  fill<core::Bf16>(table.bf16);
-  fill<core::F16>(table.fp16);
+  fill<float>(table.fp32, table.fused.fp32);
+  fill<core::Bf16>(table.bf16, table.fused.bf16);
+  fill<core::F16>(table.fp16, table.fused.fp16);
 }
 
 }  // namespace fm::kernels::cuda

@@ -19,12 +19,38 @@ inline constexpr int kSums = kNorm == Norm::kLayer ? 2 : 1;
 // What is added to a weight before it multiplies.
 float offset_of(NormGain gain) { return gain == NormGain::kWeight ? 0.0F : 1.0F; }
 
-// mean (of LayerNorm) and rstd of every row, which is still in registers when its rstd is known.
-// share: of an element in a mean.
+// y = (offset + weight) (x - mean) rstd + bias; RMSNorm has neither mean nor bias, and a null bias
+// is zeros.
+template <Norm kNorm, class T, int kWidth>
+__device__ Pack<T, kWidth> normalized(const Pack<T, kWidth>& x, const Pack<T, kWidth>& weight,
+                                      const Pack<T, kWidth>& bias, float mean, float rstd,
+                                      float offset) {
+  Pack<T, kWidth> out;
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) {
+    const float normed = (widened(x.at[i]) - mean) * rstd;
+    float value = (offset + widened(weight.at[i])) * normed;
+    if constexpr (kNorm == Norm::kLayer) value += widened(bias.at[i]);
+    out.at[i] = narrowed<T>(value);
+  }
+  return out;
+}
+
+// What a norm writes beside the statistics; a null y: nothing.
+template <class T>
+struct Normalized {
+  const T* weight = nullptr;
+  const T* bias = nullptr;
+  T* y = nullptr;
+  float offset = 0.0F;
+};
+
+// mean (of LayerNorm) and rstd of every row, which is still in registers when its rstd is known,
+// and its norm. share: of an element in a mean.
 template <Norm kNorm, class T, class Form>
 __global__ void __launch_bounds__(Form::kThreads, Form::kBlocks)
-    statistics_rows(RowShape shape, float share, float eps, const T* x, float* means,
-                    float* rstds) {
+    statistics_rows(RowShape shape, float share, float eps, const T* x, float* means, float* rstds,
+                    Normalized<T> out) {
   using Memory = RowSums<float, 1, Form>;
   auto& shared = shared_memory<Memory>();
   const Columns<Form> columns = columns_of<Form>(shape.width);
@@ -61,41 +87,49 @@ __global__ void __launch_bounds__(Form::kThreads, Form::kBlocks)
     }
     add_over_group<Form>(squares, shared.at[turn]);
     turn ^= 1;
-    if (threadIdx.x % Form::kGroup == 0 && row < shape.rows) {
+    if (row >= shape.rows) continue;
+    const float rstd = rsqrtf(squares[0] * share + eps);
+    if (threadIdx.x % Form::kGroup == 0) {
       if constexpr (kNorm == Norm::kLayer) means[row] = mean;
-      rstds[row] = rsqrtf(squares[0] * share + eps);
+      rstds[row] = rstd;
+    }
+    if (out.y == nullptr) continue;
+#pragma unroll(Form::kUnroll)
+    for (int p = 0; p < columns.packs(); ++p) {
+      if (!columns.has(p)) continue;
+      store(out.y + row * shape.width + columns.at(p),
+            normalized<kNorm>(held.at(columns, x_D, p), columns.load(out.weight, p),
+                              columns.load(out.bias, p), mean, rstd, out.offset));
     }
   }
 }
 
 template <Norm kNorm, class T>
-void statistics(const core::Work& work, RowShape shape, const T* x, double eps, float* means,
-                float* rstds) {
+void statistics(const core::Work& work, const char* name, RowShape shape, const T* x, double eps,
+                float* means, float* rstds, const Normalized<T>& out = {}) {
   if (shape.rows == 0) return;
-  by_form<T>(shape.width, aligned(x), [&](auto form) {
+  by_form<T>(shape.width, aligned(x, out.weight, out.bias, out.y), [&](auto form) {
     using Form = decltype(form);
-    launch(work, "norm statistics",
+    launch(work, name,
            {{row_blocks<Form>(work, shape.rows), 1, 1},
             {Form::kThreads, 1, 1},
             sizeof(RowSums<float, 1, Form>)},
            statistics_rows<kNorm, T, Form>, shape, 1.0F / static_cast<float>(shape.width),
-           static_cast<float>(eps), x, means, rstds);
+           static_cast<float>(eps), x, means, rstds, out);
   });
 }
 
 template <class T>
 void rmsnorm_rstd(const core::Work& work, RowShape shape, const T* x, double eps, float* rstd) {
-  statistics<Norm::kRms>(work, shape, x, eps, nullptr, rstd);
+  statistics<Norm::kRms>(work, "rmsnorm_rstd", shape, x, eps, nullptr, rstd);
 }
 
 template <class T>
 void layernorm_statistics(const core::Work& work, RowShape shape, const T* x, double eps,
                           float* mean, float* rstd) {
-  statistics<Norm::kLayer>(work, shape, x, eps, mean, rstd);
+  statistics<Norm::kLayer>(work, "layernorm_statistics", shape, x, eps, mean, rstd);
 }
 
-// y = (offset + weight) (x - mean) rstd + bias; RMSNorm has neither mean nor bias, and a null bias
-// is zeros.
 template <Norm kNorm, class T>
 struct Apply {
   const T* x;
@@ -128,15 +162,7 @@ struct Apply {
   template <int kWidth>
   __device__ void write(const OfColumns<kWidth>& of, const OfRow<kWidth>& row,
                         std::int64_t at) const {
-    Pack<T, kWidth> out;
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i) {
-      const float normed = (widened(row.x.at[i]) - row.mean) * row.rstd;
-      float value = (offset + widened(of.weight.at[i])) * normed;
-      if constexpr (kNorm == Norm::kLayer) value += widened(of.bias.at[i]);
-      out.at[i] = narrowed<T>(value);
-    }
-    store(y + at, out);
+    store(y + at, normalized<kNorm>(row.x, of.weight, of.bias, row.mean, row.rstd, offset));
   }
 };
 
@@ -152,6 +178,29 @@ template <class T>
 void layernorm_apply(const core::Work& work, RowShape shape, const LayernormApply<T>& at) {
   walk_rows<T>(work, "layernorm_apply", shape, aligned(at.x, at.weight, at.bias, at.y),
                Apply<Norm::kLayer, T>{at.x, at.weight, at.bias, at.mean, at.rstd, at.y, 0.0F});
+}
+
+// The order of sums is that of x alone: where other arrays are less aligned, they are apart.
+template <class T>
+void rmsnorm(const core::Work& work, RowShape shape, const T* x, NormWeight<T> weight, double eps,
+             float* rstd, T* y) {
+  if (aligned(x) != aligned(x, weight.data, y)) {
+    cuda::rmsnorm_rstd(work, shape, x, eps, rstd);
+    return cuda::rmsnorm_apply(work, shape, x, weight, rstd, y);
+  }
+  statistics<Norm::kRms, T>(work, "rmsnorm", shape, x, eps, nullptr, rstd,
+                            {weight.data, nullptr, y, offset_of(weight.gain)});
+}
+
+template <class T>
+void layernorm(const core::Work& work, RowShape shape, double eps, const LayernormForward<T>& at) {
+  if (aligned(at.x) != aligned(at.x, at.weight, at.bias, at.y)) {
+    cuda::layernorm_statistics(work, shape, at.x, eps, at.mean, at.rstd);
+    return cuda::layernorm_apply<T>(work, shape,
+                                    {at.x, at.weight, at.bias, at.mean, at.rstd, at.y});
+  }
+  statistics<Norm::kLayer, T>(work, "layernorm", shape, at.x, eps, at.mean, at.rstd,
+                              {at.weight, at.bias, at.y});
 }
 
 template <class T>
@@ -444,8 +493,8 @@ void split_rstd(const core::Work& work, const SplitShape& shape, double eps, con
           SplitRstd{squares, rstd, static_cast<double>(shape.all), eps});
 }
 
-template <class T, class Table>
-void fill_elements_of(Table& table) {
+template <class T, class Table, class Fused>
+void fill_elements_of(Table& table, Fused& fused) {
   table.layernorm_statistics = layernorm_statistics<T>;
   table.layernorm_apply = layernorm_apply<T>;
   table.layernorm_backward = layernorm_backward<T>;
@@ -454,14 +503,16 @@ void fill_elements_of(Table& table) {
   table.rmsnorm_backward = rmsnorm_backward<T>;
   table.split_input = split_input<T>;
   table.split_products = split_products<T>;
+  fused.layernorm = layernorm<T>;
+  fused.rmsnorm = rmsnorm<T>;
 }
 
 }  // namespace
 
 void fill_norms(DeviceKernels& table) {
-  fill_elements_of<float>(table.fp32);
-  fill_elements_of<core::Bf16>(table.bf16);
-  fill_elements_of<core::F16>(table.fp16);
+  fill_elements_of<float>(table.fp32, table.fused.fp32);
+  fill_elements_of<core::Bf16>(table.bf16, table.fused.bf16);
+  fill_elements_of<core::F16>(table.fp16, table.fused.fp16);
   table.split_squares = split_squares;
   table.split_rstd = split_rstd;
 }

@@ -6,6 +6,7 @@
 
 #include "core/work.h"
 #include "kernels/pointwise/swiglu.h"
+#include "kernels/rows.h"
 
 namespace fm::kernels {
 
@@ -38,5 +39,19 @@ void glu(const core::Work& work, Activation kind, std::int64_t count, const T* g
 template <class T>
 void glu_backward(const core::Work& work, Activation kind, std::int64_t count,
                   const SwigluBackward<T>& at);
+
+// The same of rows of gate and up that begin `stride` elements after each other, as halves of one
+// array do. y [rows, width] has no gaps.
+struct GatedShape {
+  RowShape rows;
+  std::int64_t stride = 0;
+};
+template <class T>
+void glu_rows(const core::Work& work, Activation kind, const GatedShape& shape, const T* gate,
+              const T* up, T* y);
+// All arrays have that stride.
+template <class T>
+void glu_rows_backward(const core::Work& work, Activation kind, const GatedShape& shape,
+                       const SwigluBackward<T>& at);
 
 }  // namespace fm::kernels

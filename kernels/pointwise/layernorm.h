@@ -25,6 +25,19 @@ struct LayernormApply {
 template <class T>
 void layernorm_apply(const core::Work& work, RowShape shape, const LayernormApply<T>& at);
 
+// Both: mean and rstd, and y by them.
+template <class T>
+struct LayernormForward {
+  const T* x = nullptr;
+  const T* weight = nullptr;
+  const T* bias = nullptr;
+  float* mean = nullptr;
+  float* rstd = nullptr;
+  T* y = nullptr;
+};
+template <class T>
+void layernorm(const core::Work& work, RowShape shape, double eps, const LayernormForward<T>& at);
+
 template <class T>
 struct LayernormBackward {
   const T* x = nullptr;         // [rows, width], the input of the forward

@@ -26,6 +26,11 @@ template <class T>
 void rmsnorm_apply(const core::Work& work, RowShape shape, const T* x, NormWeight<T> weight,
                    const float* rstd, T* y);
 
+// Both: rstd, and y by it.
+template <class T>
+void rmsnorm(const core::Work& work, RowShape shape, const T* x, NormWeight<T> weight, double eps,
+             float* rstd, T* y);
+
 template <class T>
 struct RmsnormBackward {
   const T* x = nullptr;          // [rows, width], the input of the forward

@@ -12,6 +12,7 @@
 #include "kernels/pointwise/biases.h"
 #include "kernels/pointwise/cross_entropy.h"
 #include "kernels/pointwise/elements.h"
+#include "kernels/pointwise/heads.h"
 #include "kernels/pointwise/layernorm.h"
 #include "kernels/pointwise/moves.h"
 #include "kernels/pointwise/muon.h"
@@ -112,9 +113,27 @@ struct DeviceProductTable {
   DeviceProducts<core::F16> fp16;
 };
 
+// Fused kernels: what a device does in one pass over memory, and this CPU in several; null: in
+// several. All in all 3 % of a step on a GPU by arithmetic (benchmarks/gpu/RESULTS.md).
+template <class T>
+struct DeviceFused {
+  decltype(&kernels::glu_rows<T>) glu_rows = nullptr;
+  decltype(&kernels::glu_rows_backward<T>) glu_rows_backward = nullptr;
+  decltype(&kernels::join_heads<T>) join_heads = nullptr;
+  decltype(&kernels::layernorm<T>) layernorm = nullptr;
+  decltype(&kernels::rmsnorm<T>) rmsnorm = nullptr;
+  decltype(&kernels::split_heads<T>) split_heads = nullptr;
+};
+struct DeviceFusedTable {
+  DeviceFused<float> fp32;
+  DeviceFused<core::Bf16> bf16;
+  DeviceFused<core::F16> fp16;
+};
+
 // All that a queue of a device runs (core/queue.h); null: the device has no such kernel.
 struct DeviceKernels : core::QueueKernels, KernelTable<WithWork> {
   DeviceProductTable products;
+  DeviceFusedTable fused;
   decltype(&kernels::merge_partial_softmax) merge_partial_softmax = nullptr;
   decltype(&kernels::clear) clear = nullptr;
   decltype(&kernels::copy_bytes) copy_bytes = nullptr;

@@ -19,7 +19,7 @@ Block<T>::Block(const DecoderConfig& config, std::int64_t layer, const ModelChoi
       norm_{config.block.norm, config.norm_eps},
       window_(config.windows.empty() ? 0 : config.windows[static_cast<std::size_t>(layer)]),
       tables_(block_tables(config, layer, choices)),
-      at_(block_places(config_, layer, tables_, choices.lora, parts_)),
+      at_(block_places(config_, layer, tables_, choices, parts_)),
       rope_(std::move(rope)) {}
 
 template <class T>
@@ -82,7 +82,7 @@ UnitSizes Block<T>::sizes(core::BatchShape shape, int threads) const {
   core::Bytes heads = attention.backward;
   if (config_.block.qk_norm != QkNorm::kNone) heads = std::max(heads, Arena::aligned<float>(N * Q));
   heads += Arena::aligned<T>(N * Q);
-  if (per_head()) {
+  if (fuses_qkv()) {
     forward = std::max(forward, Arena::aligned<T>(N * (Q + 2 * K)));
     heads += Arena::aligned<T>(N * Q) + Arena::aligned<T>(N * K) * 2;
   }
@@ -90,7 +90,9 @@ UnitSizes Block<T>::sizes(core::BatchShape shape, int threads) const {
   if (!has_norm2()) backward = dnormed + heads;
   core::Bytes weights = normed;
   const bool biased = config_.block.qkv_bias || config_.block.out_bias || config_.block.mlp_bias;
-  if (biased) weights += Arena::aligned<float>(std::max({config_.hidden, config_.ffn, Q + 2 * K}));
+  if (biased) {
+    weights += Arena::aligned<float>(std::max({config_.hidden, gated_rows(1).stride, Q + 2 * K}));
+  }
   core::Bytes dropped;
   for (const Projection* each : at_.all()) {
     if (each->adapter.dropout == 0.0) continue;
@@ -136,22 +138,48 @@ void Block<T>::project_qkv(const Pass& pass, const T* input_BTD) const {
   const bool normed = config_.block.qk_norm != QkNorm::kNone;
   T* const q_BTHd = normed ? kept.raw_q_BTHd : kept.q_BTHd;
   T* const k_BTKd = normed ? kept.raw_k_BTKd : kept.k_BTKd;
-  if (!per_head()) {
+  if (!fuses_qkv()) {
     pass.products.forward(at_.q, input_BTD, q_BTHd);
     pass.products.forward(at_.k, input_BTD, k_BTKd);
     pass.products.forward(at_.v, input_BTD, kept.v_BTKd);
     return;
   }
   const core::Arena::Scope scope(pass.work.arena);
-  const std::int64_t d = config_.head_dim;
-  T* const qkv = pass.work.arena.template take<T>(pass.tokens() * at_.qkv.out);
-  pass.products.forward(at_.qkv, input_BTD, qkv);
-  const std::int64_t q = d * (config_.heads / config_.kv_heads);  // of the queries of a group
-  const std::int64_t all = q + 2 * d;
-  const std::int64_t groups = pass.tokens() * config_.kv_heads;
-  kernels::copy_rows<T>(pass.work, {groups, q}, {qkv, all}, {q_BTHd, q});
-  kernels::copy_rows<T>(pass.work, {groups, d}, {qkv + q, all}, {k_BTKd, d});
-  kernels::copy_rows<T>(pass.work, {groups, d}, {qkv + q + d, all}, {kept.v_BTKd, d});
+  T* const all = pass.work.arena.template take<T>(pass.tokens() * qkv().out);
+  pass.products.forward(qkv(), input_BTD, all);
+  move_heads(pass, RopeDirection::kForward, {all, q_BTHd, k_BTKd, kept.v_BTKd});
+}
+
+template <class T>
+kernels::HeadGroups Block<T>::head_groups() const {
+  const std::int64_t groups = per_head() ? config_.kv_heads : 1;
+  return {groups, config_.heads / groups, config_.kv_heads / groups, config_.head_dim};
+}
+
+template <class T>
+bool Block<T>::rotates_on_the_way(const Pass& pass) const {
+  return fuses_qkv() && config_.block.qk_norm == QkNorm::kNone && pass.sequences.empty();
+}
+
+template <class T>
+void Block<T>::move_heads(const Pass& pass, RopeDirection direction,
+                          const kernels::SplitHeads<T>& at) const {
+  const kernels::HeadGroups groups = head_groups();
+  const bool forward = direction == RopeDirection::kForward;
+  const auto move = [&](const kernels::RopeTable& table, core::BatchShape shape,
+                        const kernels::SplitHeads<T>& part) {
+    forward ? kernels::split_heads(pass.work, table, shape, groups, part)
+            : kernels::join_heads(pass.work, table, shape, groups, part);
+  };
+  if (rope_ == nullptr || !rotates_on_the_way(pass)) return move({}, pass.shape, at);
+  for_every_run(pass.input, [&](const DocumentRun& run) {
+    const kernels::SplitHeads<T> part{
+        at.all + run.first * qkv().out, at.q + run.first * config_.q_width(),
+        at.k + run.first * config_.kv_width(), at.v + run.first * config_.kv_width()};
+    if (!forward) scale_queries(pass.work, run.shape, run.position, part.q);
+    move(rope_->get(pass.work, run.length).from(run.position), run.shape, part);
+    if (forward) scale_queries(pass.work, run.shape, run.position, part.q);
+  });
 }
 
 template <class T>
@@ -159,17 +187,19 @@ void Block<T>::norm_queries_and_keys(const Pass& pass) const {
   const Kept& kept = pass.kept;
   const kernels::RowShape queries = q_rows(pass.tokens());
   const kernels::RowShape keys = k_rows(pass.tokens());
-  if (pass.tensor != nullptr && config_.block.qk_norm == QkNorm::kAllHeads) {
-    split_rmsnorm_rstd(split_q_rows(pass), norm_.eps, kept.raw_q_BTHd, pass.work, kept.q_rows.rstd);
-    split_rmsnorm_rstd(split_k_rows(pass), norm_.eps, kept.raw_k_BTKd, pass.work, kept.k_rows.rstd);
-  } else {
-    norm_rows(pass.work, norm_, queries, kept.raw_q_BTHd, kept.q_rows);
-    norm_rows(pass.work, norm_, keys, kept.raw_k_BTKd, kept.k_rows);
+  const NormApply<T> of_queries{kept.raw_q_BTHd, weights_of(pass.weights, at_.q_norm), kept.q_rows,
+                                kept.q_BTHd};
+  const NormApply<T> of_keys{kept.raw_k_BTKd, weights_of(pass.weights, at_.k_norm), kept.k_rows,
+                             kept.k_BTKd};
+  if (pass.tensor == nullptr || config_.block.qk_norm != QkNorm::kAllHeads) {
+    norm_forward(pass.work, norm_, queries, of_queries);
+    norm_forward(pass.work, norm_, keys, of_keys);
+    return;
   }
-  norm_apply<T>(pass.work, norm_, queries,
-                {kept.raw_q_BTHd, weights_of(pass.weights, at_.q_norm), kept.q_rows, kept.q_BTHd});
-  norm_apply<T>(pass.work, norm_, keys,
-                {kept.raw_k_BTKd, weights_of(pass.weights, at_.k_norm), kept.k_rows, kept.k_BTKd});
+  split_rmsnorm_rstd(split_q_rows(pass), norm_.eps, kept.raw_q_BTHd, pass.work, kept.q_rows.rstd);
+  split_rmsnorm_rstd(split_k_rows(pass), norm_.eps, kept.raw_k_BTKd, pass.work, kept.k_rows.rstd);
+  norm_apply(pass.work, norm_, queries, of_queries);
+  norm_apply(pass.work, norm_, keys, of_keys);
 }
 
 template <class T>
@@ -211,7 +241,9 @@ void Block<T>::attend(const Pass& pass, const T* input_BTD) const {
   project_qkv(pass, input_BTD);
   if (config_.block.qk_norm != QkNorm::kNone) norm_queries_and_keys(pass);
   if (!pass.sequences.empty()) return attend_cached(pass);
-  apply_rope(pass.work, RopeDirection::kForward, pass.input, kept.q_BTHd, kept.k_BTKd);
+  if (!rotates_on_the_way(pass)) {
+    apply_rope(pass.work, RopeDirection::kForward, pass.input, kept.q_BTHd, kept.k_BTKd);
+  }
   context_forward<T>(attention_of(pass.input),
                      {.q = kept.q_BTHd,
                       .k = kept.k_BTKd,
@@ -223,36 +255,42 @@ void Block<T>::attend(const Pass& pass, const T* input_BTD) const {
 
 template <class T>
 void Block<T>::mlp_up(const Pass& pass, const T* input_BTD) const {
+  if (fuses_gate_up()) {
+    return pass.products.forward(at_.fused_gate_up, input_BTD, pass.kept.gate_BTF);
+  }
   if (config_.block.gated) pass.products.forward(at_.gate, input_BTD, pass.kept.gate_BTF);
   pass.products.forward(at_.up, input_BTD, pass.kept.up_BTF);
 }
 
 template <class T>
-void Block<T>::add_to_residual(const Pass& pass, DropPlace place, const T* x, T* y_BTD,
-                               T* free_BTD) const {
+void Block<T>::add_to_residual(const Pass& pass, DropPlace place, const T* x,
+                               const ResidualAdd& to) const {
   const Projection& projection = place == DropPlace::kAttentionOutput ? at_.out : at_.down;
-  if (y_BTD == nullptr || !changes_residual(pass.input)) {
-    return pass.products.forward(projection, x, y_BTD, Beta::kOne);
+  if (to.y_BTD == nullptr || !changes_residual(pass.input)) {
+    return pass.products.forward(projection, x, to.y_BTD, to.from_BTD);
   }
-  pass.products.forward(projection, x, free_BTD);
-  change_residual(pass, place, free_BTD);
-  kernels::add_bias(pass.work, {1, pass.own.count * config_.hidden}, free_BTD, y_BTD);
+  const std::int64_t count = pass.own.count * config_.hidden;
+  pass.products.forward(projection, x, to.free_BTD);
+  change_residual(pass, place, to.free_BTD);
+  if (to.from_BTD != to.y_BTD) kernels::copy(pass.work, count, to.from_BTD, to.y_BTD);
+  kernels::add_bias(pass.work, {1, count}, to.free_BTD, to.y_BTD);
 }
 
 template <class T>
-void Block<T>::mlp_down(const Pass& pass, T* y_BTD, Beta beta, T* free_BTD) const {
-  if (y_BTD == nullptr && at_.down.adapter.rank == 0) return;
+void Block<T>::mlp_down(const Pass& pass, const ResidualAdd& to) const {
+  if (to.y_BTD == nullptr && at_.down.adapter.rank == 0) return;
   const core::Arena::Scope scope(pass.work.arena);
   const std::int64_t wide = pass.tokens() * config_.ffn;
   T* const product_BTF = pass.work.arena.template take<T>(wide);
   const kernels::Activation kind = config_.block.activation;
   if (config_.block.gated) {
-    kernels::glu(pass.work, kind, wide, pass.kept.gate_BTF, pass.kept.up_BTF, product_BTF);
+    kernels::glu_rows(pass.work, kind, gated_rows(pass.tokens()), pass.kept.gate_BTF,
+                      pass.kept.up_BTF, product_BTF);
   } else {
     kernels::activate(pass.work, kind, wide, pass.kept.up_BTF, product_BTF);
   }
-  if (beta == Beta::kZero) return pass.products.forward(at_.down, product_BTF, y_BTD);
-  add_to_residual(pass, DropPlace::kMlpOutput, product_BTF, y_BTD, free_BTD);
+  if (to.from_BTD == nullptr) return pass.products.forward(at_.down, product_BTF, to.y_BTD);
+  add_to_residual(pass, DropPlace::kMlpOutput, product_BTF, to);
 }
 
 template <class T>
@@ -283,27 +321,26 @@ void Block<T>::forward_sequential(const Pass& pass, T* normed_BTD, T* y_BTD) con
   const kernels::RowShape rows{pass.own.count, config_.hidden};
   const std::int64_t count = rows.rows * rows.width;
   const Kept& kept = pass.kept;
-  kernels::copy(pass.work, count, pass.x_BTD, kept.x_mid_BTD);
   if (norms_after()) {
+    kernels::copy(pass.work, count, pass.x_BTD, kept.x_mid_BTD);
     pass.products.forward(at_.out, kept.attended_BTHd, kept.attention_BTD);
     add_normed(pass, DropPlace::kAttentionOutput, normed_BTD, kept.x_mid_BTD);
   } else {
-    add_to_residual(pass, DropPlace::kAttentionOutput, kept.attended_BTHd, kept.x_mid_BTD,
-                    normed_BTD);
+    add_to_residual(pass, DropPlace::kAttentionOutput, kept.attended_BTHd,
+                    {pass.x_BTD, kept.x_mid_BTD, normed_BTD});
   }
   if (norms_before()) {
-    norm_rows(pass.work, norm_, rows, kept.x_mid_BTD, kept.rows2);
-    norm_apply<T>(pass.work, norm_, rows,
-                  {kept.x_mid_BTD, weights_of(pass.weights, at_.norm2), kept.rows2,
-                   pass.own_rows(normed_BTD, rows.width)});
+    norm_forward<T>(pass.work, norm_, rows,
+                    {kept.x_mid_BTD, weights_of(pass.weights, at_.norm2), kept.rows2,
+                     pass.own_rows(normed_BTD, rows.width)});
     pass.gather(normed_BTD, rows.width);
     mlp_up(pass, normed_BTD);
   } else {
     mlp_up(pass, all_rows(pass, kept.x_mid_BTD, normed_BTD));
   }
+  if (!norms_after()) return mlp_down(pass, {kept.x_mid_BTD, y_BTD, normed_BTD});
   if (y_BTD != nullptr) kernels::copy(pass.work, count, kept.x_mid_BTD, y_BTD);
-  if (!norms_after()) return mlp_down(pass, y_BTD, Beta::kOne, normed_BTD);
-  mlp_down(pass, kept.mlp_BTD, Beta::kZero, nullptr);
+  mlp_down(pass, {.y_BTD = kept.mlp_BTD});
   add_normed(pass, DropPlace::kMlpOutput, normed_BTD, y_BTD);
 }
 
@@ -312,16 +349,15 @@ template <class T>
 void Block<T>::forward_parallel(const Pass& pass, T* normed_BTD, T* y_BTD) const {
   const kernels::RowShape rows{pass.own.count, config_.hidden};
   if (has_norm2()) {
-    norm_rows(pass.work, norm_, rows, pass.x_BTD, pass.kept.rows2);
-    norm_apply<T>(pass.work, norm_, rows,
-                  {pass.x_BTD, weights_of(pass.weights, at_.norm2), pass.kept.rows2,
-                   pass.own_rows(normed_BTD, rows.width)});
+    norm_forward<T>(pass.work, norm_, rows,
+                    {pass.x_BTD, weights_of(pass.weights, at_.norm2), pass.kept.rows2,
+                     pass.own_rows(normed_BTD, rows.width)});
     pass.gather(normed_BTD, rows.width);
   }
   mlp_up(pass, normed_BTD);
-  if (y_BTD != nullptr) kernels::copy(pass.work, rows.rows * rows.width, pass.x_BTD, y_BTD);
-  add_to_residual(pass, DropPlace::kAttentionOutput, pass.kept.attended_BTHd, y_BTD, normed_BTD);
-  mlp_down(pass, y_BTD, Beta::kOne, normed_BTD);
+  add_to_residual(pass, DropPlace::kAttentionOutput, pass.kept.attended_BTHd,
+                  {pass.x_BTD, y_BTD, normed_BTD});
+  mlp_down(pass, {y_BTD, y_BTD, normed_BTD});
 }
 
 template <class T>
@@ -334,10 +370,9 @@ void Block<T>::run(const Pass& pass, T* y_BTD) const {
     forward_sequential(pass, normed_BTD, y_BTD);
     return;
   }
-  norm_rows(pass.work, norm_, rows, pass.x_BTD, pass.kept.rows1);
-  norm_apply<T>(pass.work, norm_, rows,
-                {pass.x_BTD, weights_of(pass.weights, at_.norm1), pass.kept.rows1,
-                 pass.own_rows(normed_BTD, rows.width)});
+  norm_forward<T>(pass.work, norm_, rows,
+                  {pass.x_BTD, weights_of(pass.weights, at_.norm1), pass.kept.rows1,
+                   pass.own_rows(normed_BTD, rows.width)});
   pass.gather(normed_BTD, rows.width);
   attend(pass, normed_BTD);
   if (parallel()) {

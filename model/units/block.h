@@ -15,6 +15,8 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_cached.h"
+#include "kernels/pointwise/activations.h"
+#include "kernels/pointwise/heads.h"
 #include "model/attention/context_attention.h"
 #include "model/attention/rope_frequencies.h"
 #include "model/unit.h"
@@ -56,6 +58,15 @@ class Block final : public Unit {
   bool parallel() const { return config_.block.residual != Residual::kSequential; }
   bool has_norm2() const { return config_.block.residual != Residual::kParallelOneNorm; }
   bool per_head() const { return config_.block.qkv == QkvMatrix::kPerHead; }
+  // Whether one product makes queries, keys and values; which, and how their heads lie.
+  bool fuses_qkv() const { return per_head() || at_.fused_qkv.out > 0; }
+  const Projection& qkv() const { return per_head() ? at_.qkv : at_.fused_qkv; }
+  kernels::HeadGroups head_groups() const;
+  // Whether one product makes gate and up, and the stride of their rows.
+  bool fuses_gate_up() const { return at_.fused_gate_up.out > 0; }
+  kernels::GatedShape gated_rows(std::int64_t tokens) const {
+    return {{tokens, config_.ffn}, fuses_gate_up() ? 2 * config_.ffn : config_.ffn};
+  }
   AttentionShape attention_of(const UnitInput& input) const;
   // Whether this call applies dropout to what is added to the residual.
   bool drops_residual(const UnitInput& input) const {
@@ -72,6 +83,11 @@ class Block final : public Unit {
   // Rotates queries and keys by their positions, in place; kInverse is the backward pass.
   void apply_rope(const core::Work& work, RopeDirection direction, const UnitInput& input,
                   T* q_BTHd, T* k_BTKd) const;
+  // Whether heads are rotated while they move between the arrays of move_heads().
+  bool rotates_on_the_way(const Pass& pass) const;
+  // kForward: from the product of qkv() to arrays of their own; kInverse: back.
+  void move_heads(const Pass& pass, RopeDirection direction,
+                  const kernels::SplitHeads<T>& at) const;
   // Multiplies queries by the factor of their positions, in place; and so their gradients.
   void scale_queries(const core::Work& work, core::BatchShape shape, std::int64_t position,
                      T* q_BTHd) const;
@@ -99,10 +115,16 @@ class Block final : public Unit {
   // The MLP. mlp_up: input -> kept.gate_BTF and kept.up_BTF. mlp_down: these -> y_BTD; where y_BTD
   // is null, only what an adapter saves.
   void mlp_up(const Pass& pass, const T* input_BTD) const;
-  void mlp_down(const Pass& pass, T* y_BTD, Beta beta, T* free_BTD) const;
-  // y_BTD += the projection of x, changed as changes_residual says, for which it uses free_BTD.
-  // Where y_BTD is null, only what an adapter saves.
-  void add_to_residual(const Pass& pass, DropPlace place, const T* x, T* y_BTD, T* free_BTD) const;
+  // y_BTD with what they are added to, and memory to use; without `from_BTD` y is theirs alone.
+  struct ResidualAdd {
+    const T* from_BTD = nullptr;
+    T* y_BTD = nullptr;
+    T* free_BTD = nullptr;
+  };
+  void mlp_down(const Pass& pass, const ResidualAdd& to) const;
+  // y_BTD = from_BTD + the projection of x, changed as changes_residual says. Where y_BTD is null,
+  // only what an adapter saves.
+  void add_to_residual(const Pass& pass, DropPlace place, const T* x, const ResidualAdd& to) const;
   // y_BTD += the post-norm of x_BTD, whose statistics are kept; only these where y_BTD is null.
   void add_normed(const Pass& pass, DropPlace place, T* free_BTD, T* y_BTD) const;
   // Everything after attention.
@@ -130,7 +152,7 @@ class Block final : public Unit {
   // Adds the gradients of a norm from the tokens of other ranks.
   void sum_norm(const Pass& pass, const NormSums& sums) const;
   bool has_holders() const { return parts_.kv_heads.holder.count > 1; }
-  void backward_qk_norm(const Pass& pass) const;
+  void backward_qk_norm(const Pass& pass, T* dq_BTHd, T* dk_BTKd) const;
   // -> parked.dq_BTHd, parked.dk_BTKd, parked.dv_BTKd of the projections, or parked.dqkv
   void backward_heads(const Pass& pass) const;
   void write_norms(const Pass& pass) const;

@@ -1,7 +1,6 @@
 // The two halves of a block's backward pass; the forward pass is in block.cc.
 #include "core/check.h"
 #include "core/element.h"
-#include "kernels/pointwise/activations.h"
 #include "model/units/block_memory.h"
 
 namespace fm::model {
@@ -67,15 +66,17 @@ void Block<T>::differentiate_mlp(const Pass& pass) const {
   const Parked& parked = pass.parked;
   const kernels::Activation kind = config_.block.activation;
   if (config_.block.gated) {
+    const kernels::GatedShape shape = gated_rows(pass.tokens());
     T* const dproduct_BTF = parked.dgate_BTF;  // until dgate overwrites it
-    pass.products.input(at_.down, dout_of_mlp(pass), dproduct_BTF);
-    kernels::glu_backward<T>(pass.work, kind, wide,
-                             {.gate = kept.gate_BTF,
-                              .up = kept.up_BTF,
-                              .dy = dproduct_BTF,
-                              .dgate = parked.dgate_BTF,
-                              .dup = parked.dup_BTF,
-                              .y = kept.up_BTF});
+    pass.products.input(at_.down, dout_of_mlp(pass),
+                        kernels::Target<T>{dproduct_BTF, shape.stride});
+    kernels::glu_rows_backward<T>(pass.work, kind, shape,
+                                  {.gate = kept.gate_BTF,
+                                   .up = kept.up_BTF,
+                                   .dy = dproduct_BTF,
+                                   .dgate = parked.dgate_BTF,
+                                   .dup = parked.dup_BTF,
+                                   .y = kept.up_BTF});
   } else {
     T* const dproduct_BTF = parked.dup_BTF;
     pass.products.input(at_.down, dout_of_mlp(pass), dproduct_BTF);
@@ -109,7 +110,9 @@ void Block<T>::backward_mlp(const Pass& pass, float* shared_BTD) const {
   float* const dnormed_BTD = shared_BTD != nullptr
                                  ? shared_BTD
                                  : pass.work.arena.template take<float>(pass.tokens() * rows.width);
-  if (config_.block.gated) {
+  if (fuses_gate_up()) {
+    pass.products.input(at_.fused_gate_up, parked.dgate_BTF, dnormed_BTD);
+  } else if (config_.block.gated) {
     pass.products.input(at_.gate, parked.dgate_BTF, dnormed_BTD);
     pass.products.input(at_.up, parked.dup_BTF, dnormed_BTD, Beta::kOne);
   } else {
@@ -135,7 +138,7 @@ void Block<T>::backward_mlp(const Pass& pass, float* shared_BTD) const {
 }
 
 template <class T>
-void Block<T>::backward_qk_norm(const Pass& pass) const {
+void Block<T>::backward_qk_norm(const Pass& pass, T* dq_BTHd, T* dk_BTKd) const {
   const core::Arena::Scope scope(pass.work.arena);
   float* const wide = pass.work.arena.template take<float>(pass.tokens() * config_.q_width());
   const bool split = pass.tensor != nullptr && config_.block.qk_norm == QkNorm::kAllHeads;
@@ -152,12 +155,12 @@ void Block<T>::backward_qk_norm(const Pass& pass) const {
     sum_over(pass.work, pass.tensor, rows.width, arrays.sums.weight);
     if (arrays.sums.bias != nullptr) sum_over(pass.work, pass.tensor, rows.width, arrays.sums.bias);
   };
-  backward(split_q_rows(pass), pass.parked.dq_BTHd,
+  backward(split_q_rows(pass), dq_BTHd,
            {.x = pass.kept.raw_q_BTHd,
             .weights = weights_of(pass.weights, at_.q_norm),
             .kept = pass.kept.q_rows,
             .sums = pass.parked.q_norm});
-  backward(split_k_rows(pass), pass.parked.dk_BTKd,
+  backward(split_k_rows(pass), dk_BTKd,
            {.x = pass.kept.raw_k_BTKd,
             .weights = weights_of(pass.weights, at_.k_norm),
             .kept = pass.kept.k_rows,
@@ -181,6 +184,7 @@ void Block<T>::backward_attention(const Pass& pass, T* dq_BTHd, T* dk_BTKd, T* d
                        .dk = dk_BTKd,
                        .dv = dv_BTKd},
                       {pass.peers, pass.input.starts_BT}, pass.work);
+  if (rotates_on_the_way(pass)) return;
   apply_rope(pass.work, RopeDirection::kInverse, pass.input, dq_BTHd, dk_BTKd);
   if (pass.tensor == nullptr || !has_holders()) return;
   sum_of_holders(pass, dk_BTKd);
@@ -224,22 +228,15 @@ void Block<T>::backward_heads(const Pass& pass) const {
     change_residual(pass, DropPlace::kAttentionOutput, own_BTD);
   }
   if (splits_tokens()) pass.gather(parked.dattention_BTD, config_.hidden);
-  if (!per_head()) {
-    backward_attention(pass, parked.dq_BTHd, parked.dk_BTKd, parked.dv_BTKd);
-    if (config_.block.qk_norm != QkNorm::kNone) backward_qk_norm(pass);
-    return;
+  kernels::SplitHeads<T> d{parked.dqkv, parked.dq_BTHd, parked.dk_BTKd, parked.dv_BTKd};
+  if (fuses_qkv()) {
+    d.q = pass.work.arena.template take<T>(pass.tokens() * config_.q_width());
+    d.k = pass.work.arena.template take<T>(pass.tokens() * config_.kv_width());
+    d.v = pass.work.arena.template take<T>(pass.tokens() * config_.kv_width());
   }
-  const std::int64_t d = config_.head_dim;
-  const std::int64_t q = d * (config_.heads / config_.kv_heads);  // of the queries of a group
-  const std::int64_t all = q + 2 * d;
-  const std::int64_t groups = pass.tokens() * config_.kv_heads;
-  T* const dq_BTHd = pass.work.arena.template take<T>(groups * q);
-  T* const dk_BTKd = pass.work.arena.template take<T>(groups * d);
-  T* const dv_BTKd = pass.work.arena.template take<T>(groups * d);
-  backward_attention(pass, dq_BTHd, dk_BTKd, dv_BTKd);
-  kernels::copy_rows<T>(pass.work, {groups, q}, {dq_BTHd, q}, {parked.dqkv, all});
-  kernels::copy_rows<T>(pass.work, {groups, d}, {dk_BTKd, d}, {parked.dqkv + q, all});
-  kernels::copy_rows<T>(pass.work, {groups, d}, {dv_BTKd, d}, {parked.dqkv + q + d, all});
+  backward_attention(pass, d.q, d.k, d.v);
+  if (config_.block.qk_norm != QkNorm::kNone) backward_qk_norm(pass, d.q, d.k);
+  if (fuses_qkv()) move_heads(pass, RopeDirection::kInverse, d);
 }
 
 template <class T>
@@ -262,8 +259,8 @@ void Block<T>::backward_input(const UnitCall& call, void* doutput_BTD, void* din
   float* const dnormed_BTD =
       shared_BTD != nullptr ? shared_BTD : pass.work.arena.template take<float>(all);
   const Beta first = shared_BTD != nullptr ? Beta::kOne : Beta::kZero;
-  if (per_head()) {
-    pass.products.input(at_.qkv, parked.dqkv, dnormed_BTD, first);
+  if (fuses_qkv()) {
+    pass.products.input(qkv(), parked.dqkv, dnormed_BTD, first);
   } else {
     pass.products.input(at_.q, parked.dq_BTHd, dnormed_BTD, first);
     pass.products.input(at_.k, parked.dk_BTKd, dnormed_BTD, Beta::kOne);
@@ -333,22 +330,26 @@ void Block<T>::backward_weight(const UnitCall& call, const Gradients& gradients,
     pass.gather(normed_BTD, rows.width);
   };
 
-  products.weight(at_.down, dout_of_mlp(pass), kept.up_BTF);
+  products.weight(at_.down, dout_of_mlp(pass), {kept.up_BTF, gated_rows(1).stride});
   if (norms_before()) norm_all(has_norm2() ? norm2 : norm1);
   const T* const mlp_input =
       norms_before() ? normed_BTD : all_rows(pass, kept.x_mid_BTD, normed_BTD);
-  if (config_.block.gated) products.weight(at_.gate, parked.dgate_BTF, mlp_input);
-  products.weight(at_.up, parked.dup_BTF, mlp_input);
-  products.weight(at_.out, dout_of_attention(pass), kept.attended_BTHd);
+  if (fuses_gate_up()) {
+    products.weight(at_.fused_gate_up, parked.dgate_BTF, {mlp_input, rows.width});
+  } else {
+    if (config_.block.gated) products.weight(at_.gate, parked.dgate_BTF, {mlp_input, rows.width});
+    products.weight(at_.up, parked.dup_BTF, {mlp_input, rows.width});
+  }
+  products.weight(at_.out, dout_of_attention(pass), {kept.attended_BTHd, config_.q_width()});
 
   if (norms_before() && has_norm2()) norm_all(norm1);
   const T* const input = norms_before() ? normed_BTD : all_rows(pass, pass.x_BTD, normed_BTD);
-  if (per_head()) {
-    products.weight(at_.qkv, parked.dqkv, input);
+  if (fuses_qkv()) {
+    products.weight(qkv(), parked.dqkv, {input, rows.width});
   } else {
-    products.weight(at_.q, parked.dq_BTHd, input);
-    products.weight(at_.k, parked.dk_BTKd, input);
-    products.weight(at_.v, parked.dv_BTKd, input);
+    products.weight(at_.q, parked.dq_BTHd, {input, rows.width});
+    products.weight(at_.k, parked.dk_BTKd, {input, rows.width});
+    products.weight(at_.v, parked.dv_BTKd, {input, rows.width});
   }
   write_norms(pass);
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "model/units/block.h"
+#include "model/units/gate_up.h"
 #include "model/units/products.h"
 
 namespace fm::model {
@@ -50,8 +51,9 @@ struct Block<T>::Kept {
     logsumexp = carver.take<float>(attention.logsumexp);
     if (!block.parallel()) x_mid_BTD = carver.take<T>(own * config.hidden);
     if (block.norms_before() && block.has_norm2()) rows2 = NormRows::take(norm, own, carver);
-    if (config.block.gated) gate_BTF = carver.take<T>(N * config.ffn);
-    up_BTF = carver.take<T>(N * config.ffn);
+    const GateUp<T> wide(block.gated_rows(N), config.block.gated, carver);
+    gate_BTF = wide.gate;
+    up_BTF = wide.up;
     if (config.block.qk_norm != QkNorm::kNone) {
       raw_q_BTHd = carver.take<T>(N * config.q_width());
       raw_k_BTKd = carver.take<T>(N * config.kv_width());
@@ -87,10 +89,11 @@ struct Block<T>::Parked {
     const std::int64_t own = block.own_tokens(N).count;
     Carver carver(base);
     dy_BTD = carver.take<T>(own * D);
-    if (config.block.gated) dgate_BTF = carver.take<T>(N * config.ffn);
-    dup_BTF = carver.take<T>(N * config.ffn);
+    const GateUp<T> wide(block.gated_rows(N), config.block.gated, carver);
+    dgate_BTF = wide.gate;
+    dup_BTF = wide.up;
     dx_mid_BTD = block.has_norm2() ? carver.take<T>(own * D) : dy_BTD;
-    if (block.per_head()) {
+    if (block.fuses_qkv()) {
       dqkv = carver.take<T>(N * (config.q_width() + 2 * config.kv_width()));
     } else {
       dq_BTHd = carver.take<T>(N * config.q_width());

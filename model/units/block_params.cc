@@ -1,5 +1,8 @@
 #include "model/units/block_params.h"
 
+#include <initializer_list>
+#include <span>
+
 #include "core/check.h"
 #include "core/philox.h"
 #include "core/text.h"
@@ -194,6 +197,41 @@ class Finder {
   const LoraChoices& lora_;
 };
 
+// How tensor-parallel ranks split the projections.
+void split_over(const TensorParts& parts, std::int64_t head_dim, BlockPlaces& places) {
+  for (Projection* each :
+       {&places.qkv, &places.q, &places.k, &places.v, &places.gate, &places.up}) {
+    each->split = Split::kOutputs;
+  }
+  places.out.split = places.down.split = Split::kInputs;
+  places.out.inputs = {parts.heads.first * head_dim, parts.heads_of_all * head_dim};
+  places.down.inputs = {parts.ffn.first, parts.ffn_of_all};
+  places.k.counts = places.v.counts = parts.kv_heads.holder.index == 0;
+}
+
+// Whether `next` begins where a matrix with so many outputs ends, and multiplies as it does.
+bool follows(const Projection& whole, const Projection& next) {
+  const std::int64_t rows = whole.form == MatrixForm::kOutIn ? whole.stride : 1;
+  const auto behind = [&](const ParamPlace& one, const ParamPlace& other, std::int64_t step) {
+    if (!one.there() || !other.there()) return one.there() == other.there();
+    return one.frozen == other.frozen && other.offset == one.offset + whole.out * step;
+  };
+  return next.out > 0 && next.in == whole.in && next.stride == whole.stride &&
+         next.form == whole.form && next.split == whole.split &&
+         behind(whole.weight, next.weight, rows) && behind(whole.bias, next.bias, 1);
+}
+
+// The parts as one matrix; without outputs where they are not one.
+Projection fused(std::initializer_list<const Projection*> parts) {
+  Projection whole = **parts.begin();
+  if (whole.out == 0) return {};
+  for (const Projection* each : std::span(parts).subspan(1)) {
+    if (!follows(whole, *each)) return {};
+    whole.out += each->out;
+  }
+  return whole;
+}
+
 }  // namespace
 
 UnitTables block_tables(const DecoderConfig& config, std::int64_t layer,
@@ -214,8 +252,8 @@ UnitTables block_tables(const DecoderConfig& config, std::int64_t layer,
 }
 
 BlockPlaces block_places(const DecoderConfig& config, std::int64_t layer, const UnitTables& tables,
-                         const LoraChoices& lora, const TensorParts& parts) {
-  const Finder find(config, layer, tables, lora);
+                         const ModelChoices& choices, const TensorParts& parts) {
+  const Finder find(config, layer, tables, choices.lora);
   const BlockConfig& block = config.block;
   const ModuleNames& names = config.names;
   const std::int64_t D = config.hidden;
@@ -259,15 +297,11 @@ BlockPlaces block_places(const DecoderConfig& config, std::int64_t layer, const 
                            &places.up, &places.down}) {
     each->adapter.index = index++;
   }
-  if (parts.alone()) return places;
-  for (Projection* each :
-       {&places.qkv, &places.q, &places.k, &places.v, &places.gate, &places.up}) {
-    each->split = Split::kOutputs;
-  }
-  places.out.split = places.down.split = Split::kInputs;
-  places.out.inputs = {parts.heads.first * config.head_dim, parts.heads_of_all * config.head_dim};
-  places.down.inputs = {parts.ffn.first, parts.ffn_of_all};
-  places.k.counts = places.v.counts = parts.kv_heads.holder.index == 0;
+  if (!parts.alone()) split_over(parts, config.head_dim, places);
+  if (!choices.fuses_projections || choices.lora.rank > 0) return places;
+  // Ranks that hold the same keys and values keep them equal by equal products.
+  if (parts.kv_heads.holder.count == 1) places.fused_qkv = fused({&places.q, &places.k, &places.v});
+  places.fused_gate_up = fused({&places.gate, &places.up});
   return places;
 }
 

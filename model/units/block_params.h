@@ -22,6 +22,9 @@ struct BlockPlaces {
   Projection out;
   Projection gate;  // where the MLP is gated
   Projection up, down;
+  // The same matrices as one, where they are neighbours (ModelChoices::fuses_projections); else it
+  // has no outputs.
+  Projection fused_qkv, fused_gate_up;
 
   std::array<const Projection*, 8> all() const {
     return {&qkv, &q, &k, &v, &out, &gate, &up, &down};
@@ -33,6 +36,6 @@ UnitTables block_tables(const DecoderConfig& config, std::int64_t layer,
                         const ModelChoices& choices);
 // `config`: of this rank's part of the block (rank_config).
 BlockPlaces block_places(const DecoderConfig& config, std::int64_t layer, const UnitTables& tables,
-                         const LoraChoices& lora, const TensorParts& parts);
+                         const ModelChoices& choices, const TensorParts& parts);
 
 }  // namespace fm::model

@@ -239,8 +239,8 @@ template <class T>
 void Head<T>::norm_chunk(const core::Work& work, const Weights& weights, const T* hidden_ND,
                          const Chunk& chunk) const {
   const kernels::RowShape rows = chunk.hidden_rows();
-  norm_rows(work, norm_, rows, hidden_ND, chunk.kept);
-  norm_apply<T>(work, norm_, rows, {hidden_ND, norm_weights(weights), chunk.kept, chunk.normed_ND});
+  norm_forward<T>(work, norm_, rows,
+                  {hidden_ND, norm_weights(weights), chunk.kept, chunk.normed_ND});
 }
 
 template <class T>
@@ -367,9 +367,8 @@ void Head<T>::begin_tiles(const UnitCall& call, const void* hidden_BTD) const {
   const Between all = Between::of(*this, call);
   const kernels::RowShape rows{call.input.shape.tokens(), hidden_};
   const T* const hidden_ND = static_cast<const T*>(hidden_BTD);
-  norm_rows(call.work, norm_, rows, hidden_ND, all.kept);
-  norm_apply<T>(call.work, norm_, rows,
-                {hidden_ND, norm_weights(call.weights), all.kept, all.normed_ND});
+  norm_forward<T>(call.work, norm_, rows,
+                  {hidden_ND, norm_weights(call.weights), all.kept, all.normed_ND});
 }
 
 template <class T>

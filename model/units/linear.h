@@ -22,6 +22,13 @@ struct LinearShape {
 
 inline Beta beta_of(Write write) { return write == Write::kAdd ? Beta::kOne : Beta::kZero; }
 
+// y, to which a product adds what is at `residual`; null: nothing.
+template <class T>
+kernels::Target<T> onto(const T* residual, T* y, std::int64_t stride) {
+  if (residual == nullptr) return {y, stride};
+  return {y, stride, Beta::kOne, residual == y ? nullptr : residual};
+}
+
 // y [tokens, out] = x [tokens, in] weight [out, in]^T (+ y)
 template <class T, class Y>
 void linear(const core::Work& work, const LinearShape& s, const T* x, const T* weight, Y* y,

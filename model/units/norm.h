@@ -82,6 +82,24 @@ void norm_apply(const core::Work& work, const Norm& norm, kernels::RowShape shap
   }
 }
 
+// Both: the statistics of the rows, and x -> y by them.
+template <class T>
+void norm_forward(const core::Work& work, const Norm& norm, kernels::RowShape shape,
+                  const NormApply<T>& arrays) {
+  if (centers(norm.kind)) {
+    kernels::layernorm<T>(work, shape, norm.eps,
+                          {.x = arrays.x,
+                           .weight = arrays.weights.weight,
+                           .bias = arrays.weights.bias,
+                           .mean = arrays.kept.mean,
+                           .rstd = arrays.kept.rstd,
+                           .y = arrays.y});
+  } else {
+    kernels::rmsnorm<T>(work, shape, arrays.x, {arrays.weights.weight, gain_of(norm)}, norm.eps,
+                        arrays.kept.rstd, arrays.y);
+  }
+}
+
 // As kernels::RmsnormBackward and LayernormBackward.
 template <class T>
 struct NormBackward {

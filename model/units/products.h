@@ -26,33 +26,36 @@ struct Products {
   comm::Communicator* tensor = nullptr;  // the tensor-parallel ranks
   TokenPart own = {};                    // this rank's rows of y where the inputs are split
 
-  // y [tokens, out] = x [tokens, in] W^T (+ y) + bias. Where y is null, writes only `low` of an
-  // adapter. Collective where the inputs are split.
-  void forward(const Projection& p, const T* x, T* y, Beta beta = Beta::kZero) const {
-    if (y != nullptr) product(p, x, y, beta);
+  // y [tokens, out] = x [tokens, in] W^T (+ residual) + bias. Where y is null, writes only `low` of
+  // an adapter. Collective where the inputs are split.
+  void forward(const Projection& p, const T* x, T* y, const T* residual = nullptr) const {
+    if (y != nullptr) product(p, x, y, residual);
     if (p.adapter.rank > 0) adapt(p, x, y);
   }
 
   // dx [tokens, in] = dy [tokens, out] W (+ dx). Where the outputs are split, this is the rank's
-  // part of the sum; collective, if there is an adapter.
+  // part of the sum; collective, if there is an adapter, whose rows of dx have no gaps.
   template <class X>
-  void input(const Projection& p, const T* dy, X* dx, Beta beta = Beta::kZero) const {
-    FM_CHECK(p.counts || beta == Beta::kOne,
+  void input(const Projection& p, const T* dy, const kernels::Target<X>& dx) const {
+    FM_CHECK(p.counts || dx.beta == Beta::kOne,
              "a rank that holds only a replica may only accumulate");
     if (p.counts) {
-      const bool usual = p.form == MatrixForm::kOutIn;
+      const Form form = p.form == MatrixForm::kOutIn ? Form::kAsIs : Form::kTransposed;
       kernels::gemm(work, {tokens, p.in, p.out}, {dy, p.out},
-                    {weights.at(p.weight), p.stride, usual ? Form::kAsIs : Form::kTransposed},
-                    {dx, p.in, beta});
+                    {weights.at(p.weight), p.stride, form}, dx);
     }
-    if (p.adapter.rank > 0) adapt_input(p, dy, dx);
+    if (p.adapter.rank > 0) adapt_input(p, dy, dx.data);
+  }
+  template <class X>
+  void input(const Projection& p, const T* dy, X* dx, Beta beta = Beta::kZero) const {
+    input(p, dy, kernels::Target<X>{dx, p.in, beta});
   }
 
   // Writes the gradients of weight and bias where they are trained: assigns or adds, as `write`
-  // says. The bias takes p.out floats of work space.
-  void weight(const Projection& p, const T* dy, const T* x) const {
+  // says. The bias takes p.out floats of work space; an adapter's rows of x have no gaps.
+  void weight(const Projection& p, const T* dy, const kernels::Operand<T>& x) const {
     if (p.weight.trained()) matrix(p, dy, x);
-    if (p.adapter.rank > 0) adapter(p, dy, x);
+    if (p.adapter.rank > 0) adapter(p, dy, x.data);
     if (!p.bias.trained()) return;
     const core::Arena::Scope scope(work.arena);
     float* const sums = work.arena.template take<float>(p.out);
@@ -160,7 +163,7 @@ struct Products {
                   {gradients + lora.a.offset, p.in, lora.later_part ? Beta::kOne : beta});
   }
 
-  void product(const Projection& p, const T* x, T* y, Beta beta) const {
+  void product(const Projection& p, const T* x, T* y, const T* residual) const {
     const kernels::GemmShape shape{tokens, p.out, p.in};
     const kernels::Operand<T> matrix{
         weights.at(p.weight), p.stride,
@@ -170,28 +173,26 @@ struct Products {
       float* const sum = work.arena.template take<float>(tokens * p.out);
       kernels::gemm(work, shape, {x, p.in}, matrix, {sum, p.out, Beta::kZero});
       const float* const mine = sum_tokens(work, tensor, own, p.out, sum);
-      if (beta == Beta::kOne) {
-        kernels::add_residual(work, own.count * p.out, mine, y, y);
+      if (residual != nullptr) {
+        kernels::add_residual(work, own.count * p.out, mine, residual, y);
       } else {
         convert(work, own.count * p.out, mine, y);
       }
     } else if (rows == RowSource::kDecoded) {
-      kernels::gemm_few_rows<T, T>(work, shape, {x, p.in}, matrix, {y, p.out, beta});
+      kernels::gemm_few_rows<T, T>(work, shape, {x, p.in}, matrix, onto(residual, y, p.out));
     } else {
-      kernels::gemm(work, shape, {x, p.in}, matrix, {y, p.out, beta});
+      kernels::gemm(work, shape, {x, p.in}, matrix, onto(residual, y, p.out));
     }
     if (p.bias.there()) kernels::add_bias(work, {rows_of(p).count, p.out}, weights.at(p.bias), y);
   }
 
-  void matrix(const Projection& p, const T* dy, const T* x) const {
-    float* const dweight = gradients + p.weight.offset;
-    const Beta beta = beta_of(write);
+  void matrix(const Projection& p, const T* dy, const kernels::Operand<T>& x) const {
+    const kernels::Target<float> to{gradients + p.weight.offset, p.stride, beta_of(write)};
     if (p.form == MatrixForm::kOutIn) {
-      kernels::gemm(work, {p.out, p.in, tokens}, {dy, p.out, Form::kTransposed}, {x, p.in},
-                    {dweight, p.stride, beta});
+      kernels::gemm(work, {p.out, p.in, tokens}, {dy, p.out, Form::kTransposed}, x, to);
     } else {
-      kernels::gemm(work, {p.in, p.out, tokens}, {x, p.in, Form::kTransposed}, {dy, p.out},
-                    {dweight, p.stride, beta});
+      kernels::gemm(work, {p.in, p.out, tokens}, {x.data, x.stride, Form::kTransposed}, {dy, p.out},
+                    to);
     }
   }
 };

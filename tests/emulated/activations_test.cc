@@ -188,6 +188,60 @@ TYPED_TEST(EmulatedActivations, GatedSlopesFollowTheFormulaInPlaceAndApart) {
   }
 }
 
+// Halves of the rows of one array, in place where the engine has them, have the bits of arrays of
+// their own; and what lies between the rows stays.
+TYPED_TEST(EmulatedActivations, RowsWithGapsHaveTheBitsOfRowsWithout) {
+  using T = TypeParam;
+  const auto& fused = elements_of<T>(table().fused);
+  constexpr kernels::RowShape kRows[] = {{1, 1}, {3, 7}, {5, 8}, {9, 48}, {2, 1001}, {70, 64}};
+  for (const Activation kind : kKinds) {
+    for (const kernels::RowShape rows : kRows) {
+      for (const std::int64_t gap : {rows.width, rows.width + 3}) {
+        const kernels::GatedShape shape{rows, rows.width + gap};
+        const std::int64_t count = rows.rows * rows.width;
+        const typename TestFixture::Inputs in(count, 0);
+        // An array whose rows have `first` and `second` behind each other, in poison.
+        const auto together = [&](const std::vector<T>& first, const std::vector<T>& second) {
+          auto all = poisoned<T>(rows.rows * shape.stride);
+          for (std::int64_t i = 0; i < count; ++i) {
+            const auto at = i / rows.width * shape.stride + i % rows.width;
+            all[static_cast<std::size_t>(at)] = first[static_cast<std::size_t>(i)];
+            all[static_cast<std::size_t>(at + rows.width)] = second[static_cast<std::size_t>(i)];
+          }
+          return all;
+        };
+        const auto expect_bits = [&](const std::vector<T>& got, const std::vector<T>& expected) {
+          ASSERT_EQ(got.size(), expected.size());
+          EXPECT_EQ(0, std::memcmp(got.data(), expected.data(), got.size() * sizeof(T)))
+              << rows.rows << " x " << rows.width << " + " << gap;
+        };
+        auto y = poisoned<T>(count);
+        this->kernels_of().glu(kHere, kind, count, in.gate.data(), in.up.data(), y.data());
+        auto gate_up = together(in.gate, in.up);
+        expect_bits(in_every_order([&] {
+                      auto out = poisoned<T>(count);
+                      fused.glu_rows(kHere, kind, shape, gate_up.data(),
+                                     gate_up.data() + rows.width, out.data());
+                      return out;
+                    }),
+                    y);
+        auto dgate = poisoned<T>(count);
+        auto dup = poisoned<T>(count);
+        this->kernels_of().glu_backward(
+            kHere, kind, count,
+            {in.gate.data(), in.up.data(), in.dy.data(), dgate.data(), dup.data(), y.data()});
+        auto d = together(in.dy, poisoned<T>(count));
+        T* const up = gate_up.data() + rows.width;
+        fused.glu_rows_backward(
+            kHere, kind, shape,
+            {gate_up.data(), up, d.data(), d.data(), d.data() + rows.width, up});
+        expect_bits(d, together(dgate, dup));
+        expect_bits(gate_up, together(in.gate, y));
+      }
+    }
+  }
+}
+
 TYPED_TEST(EmulatedActivations, SwigluIsTheGatedSilu) {
   using T = TypeParam;
   constexpr std::int64_t kCount = 1003;

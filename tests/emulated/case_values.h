@@ -10,8 +10,8 @@
 
 namespace fm::emulated {
 
-template <class T>
-const auto& elements_of(const kernels::DeviceKernels& all) {
+template <class T, class Three>
+const auto& elements_of(const Three& all) {
   if constexpr (std::is_same_v<T, float>) {
     return all.fp32;
   } else if constexpr (std::is_same_v<T, core::Bf16>) {

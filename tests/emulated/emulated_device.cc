@@ -86,19 +86,22 @@ const void* translate(void* stream, const void* pointer) {
   return queue_of(stream).views().seen_by_kernels(pointer);
 }
 
+// A function of the fake library of products, which must be open.
+template <class Function>
+Function* of_library(const char* name) {
+  void* const library = dlopen(FM_FAKE_LIBRARIES "/libcublasLt.so.13", RTLD_NOW | RTLD_NOLOAD);
+  FM_CHECK(library != nullptr, "the library of products is not open");
+  auto* const function = reinterpret_cast<Function*>(dlsym(library, name));
+  FM_CHECK(function != nullptr, "FME_CUDA_LIBS names another library");
+  return function;
+}
+
 // The library that Products opens is the fake one, which then asks this file.
 void connect_library() {
   static const bool kConnected = [] {
     const device::cuda::CardProducts opens("an emulated GPU");
-    void* const library = dlopen(FM_FAKE_LIBRARIES "/libcublasLt.so.13", RTLD_NOW | RTLD_NOLOAD);
-    FM_CHECK(library != nullptr, "the library of products is not open");
-    const auto run =
-        reinterpret_cast<decltype(&fme_fake_run_on)>(dlsym(library, "fme_fake_run_on"));
-    const auto find =
-        reinterpret_cast<decltype(&fme_fake_translate)>(dlsym(library, "fme_fake_translate"));
-    FM_CHECK(run != nullptr && find != nullptr, "FME_CUDA_LIBS names another library");
-    run(run_on);
-    find(translate);
+    of_library<decltype(fme_fake_run_on)>("fme_fake_run_on")(run_on);
+    of_library<decltype(fme_fake_translate)>("fme_fake_translate")(translate);
     return true;
   }();
   FM_CHECK(kConnected, "");
@@ -107,6 +110,11 @@ void connect_library() {
 }  // namespace
 
 int attention_pieces_done() { return pieces_done; }
+
+long products_done() {
+  connect_library();
+  return of_library<decltype(fme_fake_calls)>("fme_fake_calls")("matmul");
+}
 
 std::unique_ptr<core::Device> make_device(std::uint64_t seed, Attention attention) {
   connect_library();

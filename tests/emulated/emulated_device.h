@@ -18,6 +18,8 @@ std::unique_ptr<core::Device> make_device(std::uint64_t seed,
                                           Attention attention = Attention::kKernels);
 // How many pieces of attention that library has been asked for, by all devices.
 int attention_pieces_done();
+// How many products the fake cuBLASLt has been asked for.
+long products_done();
 // One more queue of such a device.
 std::shared_ptr<core::Queue> make_queue(core::Device& device, std::uint64_t seed);
 

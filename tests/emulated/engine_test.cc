@@ -72,6 +72,24 @@ TEST(EmulatedEngine, EveryLayoutHasTheSameBits) {
   }
 }
 
+// Queries, keys and values are one product, and so are gate and up, in each of the three passes.
+TEST(EmulatedEngine, NeighboursMultiplyAsOne) {
+  TrainOptions options =
+      thin_options(testing::TempDir() + "/fm_emulated_joined", true,
+                   {.layers = 3, .hidden = 64, .heads = 4, .kv_heads = 2, .ffn = 48});
+  options.element = core::DType::kBF16;
+  options.shared_memory = false;
+  const long before = emulated::products_done();
+  const RunTrace got = on_emulated(options, 1);
+  // 8 micro-batches of a row in each step; a block has four products, the head one.
+  EXPECT_EQ(emulated::products_done() - before, kSteps * 8 * 3 * (3 * 4 + 1));
+  expect_near(on_cpu(options, 1), got, 5e-3);
+  options.recompute = true;
+  options.zero_stage = 3;
+  options.pipe_parallel_size = 2;
+  EXPECT_EQ(first_difference(got, on_emulated(options, 2)), "");
+}
+
 // The library is asked for a batch forward, and for a group of heads of a row backward.
 TEST(EmulatedEngine, AttentionByALibraryHasTheSameBitsInEveryLayout) {
   TrainOptions options =

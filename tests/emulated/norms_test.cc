@@ -293,6 +293,44 @@ TYPED_TEST(EmulatedNorms, ApplyEqualsTheFormula) {
   });
 }
 
+TYPED_TEST(EmulatedNorms, OnePassHasTheBitsOfTwo) {
+  using T = TypeParam;
+  for_every_case<T>([](const Case<T>& c) {
+    const auto& all = elements_of<T>(table());
+    const auto& fused = elements_of<T>(table().fused);
+    const auto made = [&](bool one_pass, std::size_t y_off) {
+      Array<float> mean = nothing<float>(c.shape.rows, c.off);
+      Array<float> rstd = mean;
+      Array<T> y = nothing<T>(c.shape.rows * c.shape.width, y_off);
+      const kernels::NormWeight<T> weight{c.weight.data(), c.norm_gain()};
+      if (c.kind == Kind::kLayer) {
+        if (one_pass) {
+          fused.layernorm(
+              kHere, c.shape, kEps,
+              {c.x.data(), c.weight.data(), c.bias.data(), mean.data(), rstd.data(), y.data()});
+        } else {
+          all.layernorm_statistics(kHere, c.shape, c.x.data(), kEps, mean.data(), rstd.data());
+          all.layernorm_apply(
+              kHere, c.shape,
+              {c.x.data(), c.weight.data(), c.bias.data(), mean.data(), rstd.data(), y.data()});
+        }
+      } else if (one_pass) {
+        fused.rmsnorm(kHere, c.shape, c.x.data(), weight, kEps, rstd.data(), y.data());
+      } else {
+        all.rmsnorm_rstd(kHere, c.shape, c.x.data(), kEps, rstd.data());
+        all.rmsnorm_apply(kHere, c.shape, c.x.data(), weight, rstd.data(), y.data());
+      }
+      std::vector<unsigned char> bits;
+      append(bits, mean);
+      append(bits, rstd);
+      append(bits, y);
+      return bits;
+    };
+    EXPECT_EQ(in_every_order([&] { return made(true, c.off); }), made(false, c.off));
+    EXPECT_EQ(made(true, 1), made(false, 1)) << "whatever the alignment of y";
+  });
+}
+
 TYPED_TEST(EmulatedNorms, LayerNormMayHaveNoBias) {
   for_every_case<TypeParam>([](const Case<TypeParam>& c) {
     if (c.kind != Kind::kLayer) return;

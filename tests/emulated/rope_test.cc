@@ -1,8 +1,7 @@
 // Rotary position embedding of CUDA devices.
-#include "kernels/pointwise/rope.h"
-
 #include <cmath>
 
+#include "kernels/pointwise/heads.h"
 #include "tests/emulated/emulated_case.h"
 
 namespace fm::emulated {
@@ -115,6 +114,90 @@ TYPED_TEST(EmulatedRope, TurnsPairsByTheFormula) {
             << size.half_dim << " of " << size.head_dim;
         EXPECT_LT(gap(rotated(size, pairs, -1.0, table_TD, x), turned(all.rope_inverse)), 1e-6)
             << size.half_dim << " of " << size.head_dim;
+      }
+    }
+  }
+}
+
+struct HeadsCase {
+  core::BatchShape shape;
+  kernels::HeadGroups groups;
+  std::int64_t half_dim;  // 0: nothing turns
+};
+constexpr HeadsCase kHeads[] = {{{1, 1}, {1, 1, 1, 2}, 1},      {{2, 3}, {1, 4, 2, 8}, 3},
+                                {{1, 5}, {3, 2, 1, 16}, 8},     {{2, 9}, {1, 7, 3, 48}, 16},
+                                {{1, 17}, {1, 32, 8, 64}, 32},  {{3, 2}, {2, 3, 1, 80}, 40},
+                                {{2, 4}, {1, 3, 3, 32}, 0},     {{1, 3}, {5, 1, 1, 24}, 8},
+                                {{1, 2}, {1, 2, 1, 1024}, 512}, {{70, 1}, {1, 2, 1, 16}, 8}};
+
+// The arrays of a case: those apart by the order of heads that HeadGroups says.
+template <class T>
+struct Heads {
+  std::vector<T> all, q, k, v;
+
+  Heads(const HeadsCase& at, std::vector<T> whole) : all(std::move(whole)) {
+    const auto [groups, queries, keys, d] = at.groups;
+    for (std::size_t head = 0; head < all.size() / static_cast<std::size_t>(d); ++head) {
+      const auto of_group = static_cast<std::int64_t>(head) % (queries + 2 * keys);
+      auto& to = of_group < queries ? q : of_group < queries + keys ? k : v;
+      const auto from = all.begin() + static_cast<std::ptrdiff_t>(head) * d;
+      to.insert(to.end(), from, from + d);
+    }
+  }
+};
+
+TYPED_TEST(EmulatedRope, HeadsTurnWhileTheyMoveAsTheyDoInPlace) {
+  using T = TypeParam;
+  const auto& all = elements_of<T>(table());
+  const auto& fused = elements_of<T>(table().fused);
+  for (const HeadsCase& at : kHeads) {
+    const auto [groups, queries, keys, d] = at.groups;
+    const std::int64_t tokens = at.shape.tokens();
+    const Table angles = random_table(at.shape.seq_len, at.half_dim);
+    for (const RopePairs pairs : {RopePairs::kHalves, RopePairs::kNeighbours}) {
+      const kernels::RopeTable by{angles.cos.data(), angles.sin.data(), at.half_dim, d, pairs};
+      const auto turned = [&](auto* kernel, std::vector<T> heads, std::int64_t count) {
+        if (at.half_dim > 0) kernel(kHere, by, at.shape, count, heads.data());
+        return heads;
+      };
+      const Heads<T> from(at, kernels::random_narrows<T>(tokens * at.groups.heads() * d, 5));
+      const std::int64_t wide = tokens * groups * queries * d;
+      const std::int64_t narrow = tokens * groups * keys * d;
+      for (const std::size_t off : {0U, 1U}) {
+        const auto begin = static_cast<std::ptrdiff_t>(off);
+        const auto moved = in_every_order([&] {
+          auto whole = from.all;
+          whole.insert(whole.begin(), off, T{});
+          auto apart = poisoned<T>(wide + 2 * narrow + begin);
+          T* const q = apart.data() + off;
+          fused.split_heads(kHere, by, at.shape, at.groups,
+                            {whole.data() + off, q, q + wide, q + wide + narrow});
+          apart.erase(apart.begin(), apart.begin() + begin);
+          return apart;
+        });
+        auto expected = turned(all.rope, from.q, groups * queries);
+        const auto k = turned(all.rope, from.k, groups * keys);
+        expected.insert(expected.end(), k.begin(), k.end());
+        expected.insert(expected.end(), from.v.begin(), from.v.end());
+        ASSERT_EQ(moved.size(), expected.size());
+        EXPECT_EQ(0, std::memcmp(moved.data(), expected.data(), moved.size() * sizeof(T)))
+            << "heads of " << d << ", groups " << groups << ", off " << off;
+
+        auto q = from.q;
+        auto other = from.k;
+        auto v = from.v;
+        auto whole = poisoned<T>(std::ssize(from.all) + begin);
+        fused.join_heads(kHere, by, at.shape, at.groups,
+                         {whole.data() + off, q.data(), other.data(), v.data()});
+        whole.erase(whole.begin(), whole.begin() + begin);
+        const Heads<T> back(at, whole);
+        EXPECT_EQ(
+            0, std::memcmp(back.q.data(), turned(all.rope_inverse, from.q, groups * queries).data(),
+                           back.q.size() * sizeof(T)));
+        EXPECT_EQ(0,
+                  std::memcmp(back.k.data(), turned(all.rope_inverse, from.k, groups * keys).data(),
+                              back.k.size() * sizeof(T)));
+        EXPECT_EQ(0, std::memcmp(back.v.data(), from.v.data(), back.v.size() * sizeof(T)));
       }
     }
   }

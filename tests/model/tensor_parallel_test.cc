@@ -203,6 +203,14 @@ TEST_P(TensorParallel, WithSplitTokensLossAndGradientsAreThoseOfOneRank) {
   expect_alike(config_of(GetParam()), choices, 2);
 }
 
+// Of 6 ranks three each hold the same keys and values.
+TEST_P(TensorParallel, WithFusedProjectionsLossAndGradientsAreThoseOfOneRank) {
+  for (const int ranks : {2, 6}) {
+    SCOPED_TRACE(testing::Message() << ranks << " ranks");
+    expect_alike(config_of(GetParam()), {.fuses_projections = true}, ranks);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, TensorParallel, testing::ValuesIn(family_jsons()),
                          [](const auto& family) { return family.param.name; });
 

@@ -9,6 +9,7 @@
 
 #include "model/attention/rope_frequencies.h"
 #include "model/families/families.h"
+#include "model/units/block_params.h"
 #include "model/units/head.h"
 #include "tests/model/decoder_twin.h"
 #include "tests/model/family_jsons.h"
@@ -27,7 +28,11 @@ struct Variant {
   core::NoDecay no_decay = {};
   core::DType element = core::DType::kF32;
   double narrow_tolerance = 0x1p-5;
+  bool fuses = false;
 
+  ModelChoices choices() const {
+    return {.no_decay = no_decay, .element = element, .fuses_projections = fuses};
+  }
   // Largest difference from fp64, of the largest magnitude. bf16 rounds to 2^-9 where it stores,
   // some ten times on the way through two blocks and back.
   double tolerance() const { return element == core::DType::kF32 ? kTolerance : narrow_tolerance; }
@@ -85,6 +90,34 @@ std::vector<Variant> family_variants() {
   return out;
 }
 
+// Of sizes that leave no gaps between the matrices of a block.
+DecoderConfig whole_config(void (*change)(DecoderConfig&) = [](DecoderConfig&) {}) {
+  DecoderConfig config = odd_config();
+  config.ffn = 240;
+  change(config);
+  return config;
+}
+
+std::vector<Variant> fused_variants() {
+  std::vector<Variant> out = {
+      {"Fused", whole_config()},
+      in_bf16("FusedBf16", whole_config()),
+      {"FusedQkNorm", whole_config([](DecoderConfig& c) { c.block.qk_norm = QkNorm::kPerHead; })},
+      {"FusedBiases",
+       whole_config(
+           [](DecoderConfig& c) { c.block.qkv_bias = c.block.mlp_bias = c.block.out_bias = true; }),
+       kShape,
+       {.norm = true, .bias = true}},
+      {"FusedButForGaps", changed([](DecoderConfig& c) { c.hidden = 50; })}};
+  for (const Variant& family : family_variants()) {
+    if (family.name.ends_with("NoDecay")) continue;
+    out.push_back(family);
+    out.back().name = "Fused" + family.name;
+  }
+  for (Variant& each : out) each.fuses = true;
+  return out;
+}
+
 std::string name_of(const testing::TestParamInfo<Variant>& info) { return info.param.name; }
 
 class Units : public testing::TestWithParam<Variant> {};
@@ -100,7 +133,7 @@ DecoderTwin twin_of(const DecoderConfig& config, UnitRun& run) {
 
 TEST_P(Units, LossAndEveryGradientEqualTheAutogradTwin) {
   const Variant& at = GetParam();
-  UnitRun run(at.config, at.shape, at.no_decay, at.element);
+  UnitRun run(at.config, at.shape, at.choices());
   const DecoderTwin twin = twin_of(at.config, run);
   at::Tensor hidden = twin.embed(run.input());
   for (std::int64_t layer = 0; layer < at.config.layers; ++layer)
@@ -132,7 +165,7 @@ TEST_P(Units, LossAndEveryGradientEqualTheAutogradTwin) {
 
 TEST_P(Units, BlockForwardAndInputGradientEqualTheAutogradTwin) {
   const Variant& at = GetParam();
-  UnitRun run(at.config, at.shape, at.no_decay, at.element);
+  UnitRun run(at.config, at.shape, at.choices());
   const DecoderTwin twin = twin_of(at.config, run);
   const std::vector<std::int64_t> shape = {at.shape.batch, at.shape.seq_len, at.config.hidden};
   run.forward(0);
@@ -154,8 +187,8 @@ TEST_P(Units, BlockForwardAndInputGradientEqualTheAutogradTwin) {
 
 TEST_P(Units, WeightHalvesThatWaitWriteTheSameBits) {
   const Variant& at = GetParam();
-  UnitRun each(at.config, at.shape, at.no_decay, at.element);
-  UnitRun last(at.config, at.shape, at.no_decay, at.element);
+  UnitRun each(at.config, at.shape, at.choices());
+  UnitRun last(at.config, at.shape, at.choices());
   each.forward_and_backward(1.0, UnitRun::WeightHalves::kEach);
   last.forward_and_backward(1.0, UnitRun::WeightHalves::kLast);
   for (int unit = 0; unit < each.model().unit_count(); ++unit) {
@@ -168,7 +201,7 @@ TEST_P(Units, WeightHalvesThatWaitWriteTheSameBits) {
 }
 
 TEST_P(Units, RecomputationFillsTheSameBits) {
-  UnitRun run(GetParam().config, GetParam().shape, GetParam().no_decay, GetParam().element);
+  UnitRun run(GetParam().config, GetParam().shape, GetParam().choices());
   run.forward(0);
   run.forward(1);
   const std::vector<std::byte> first(run.kept(1).begin(), run.kept(1).end());
@@ -179,6 +212,55 @@ TEST_P(Units, RecomputationFillsTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(Variants, Units, testing::ValuesIn(variants()), name_of);
 INSTANTIATE_TEST_SUITE_P(Families, Units, testing::ValuesIn(family_variants()), name_of);
+INSTANTIATE_TEST_SUITE_P(Fused, Units, testing::ValuesIn(fused_variants()), name_of);
+
+struct FusedOut {
+  std::int64_t qkv, gate_up;
+  bool operator==(const FusedOut&) const = default;
+};
+FusedOut fused_in(const DecoderConfig& config, ModelChoices choices = {}) {
+  choices.fuses_projections = true;
+  const TensorParts parts = tensor_parts(config, choices.share);
+  const BlockPlaces at =
+      block_places(rank_config(config, parts), 0, block_tables(config, 0, choices), choices, parts);
+  return {at.fused_qkv.out, at.fused_gate_up.out};
+}
+
+TEST(FusedProjections, AreNeighboursAndNothingElse) {
+  const FusedOut both{96 + 2 * 32, 2 * 240};
+  EXPECT_EQ(fused_in(whole_config()), both);
+  const DecoderConfig gaps = changed([](DecoderConfig& c) { c.hidden = 50; });
+  EXPECT_EQ(fused_in(gaps), (FusedOut{160, 0})) << "250 x 50 elements end in a gap";
+  const DecoderConfig biased = whole_config([](DecoderConfig& c) { c.block.qkv_bias = true; });
+  EXPECT_EQ(fused_in(biased), (FusedOut{0, 480})) << "biases lie between the matrices";
+  EXPECT_EQ(fused_in(biased, {.no_decay = {.bias = true}}), both) << "biases lie behind them";
+  EXPECT_EQ(fused_in(whole_config(), {.share = {.index = 1, .count = 2}}),
+            (FusedOut{48 + 2 * 16, 240}));
+  EXPECT_EQ(
+      fused_in(
+          whole_config(),
+          {.trains = [](const std::string& name) { return name.find("k_proj") == name.npos; }}),
+      (FusedOut{0, 480}))
+      << "a frozen matrix lies elsewhere";
+  EXPECT_EQ(fused_in(whole_config(), {.lora = {.rank = 2, .targets = {"up_proj"}}}),
+            (FusedOut{0, 0}));
+  const DecoderConfig stacked =
+      read_config(ConfigReader(testing::TempDir() + "/fm_units_Phi3.json"));
+  EXPECT_EQ(fused_in(stacked),
+            (FusedOut{stacked.q_width() + 2 * stacked.kv_width(), 2 * stacked.ffn}))
+      << "parts of one matrix";
+  const DecoderConfig shared = whole_config([](DecoderConfig& c) { c.heads = 8; });
+  for (const int index : {0, 1, 3}) {
+    EXPECT_EQ(fused_in(shared, {.share = {.index = index, .count = 4}}), (FusedOut{0, 120}))
+        << "two ranks hold the same keys and values";
+  }
+  int fusing = 0;
+  for (const Variant& each : fused_variants()) {
+    const FusedOut out = fused_in(each.config);
+    fusing += out.qkv > 0 && out.gate_up > 0 ? 1 : 0;
+  }
+  EXPECT_GE(fusing, 20) << "of " << fused_variants().size();
+}
 
 std::vector<float> copy_of(const float* from, std::int64_t count) { return {from, from + count}; }
 

@@ -22,10 +22,12 @@ const auto& elements() {
   return elements_of<T>(real());
 }
 template <class T>
-const kernels::DeviceProducts<T>& products() {
-  if constexpr (std::is_same_v<T, float>) return real().products.fp32;
-  if constexpr (std::is_same_v<T, core::Bf16>) return real().products.bf16;
-  if constexpr (std::is_same_v<T, core::F16>) return real().products.fp16;
+const auto& products() {
+  return elements_of<T>(real().products);
+}
+template <class T>
+const auto& fused() {
+  return elements_of<T>(real().fused);
 }
 
 // entry = what calls kPart().*kEntry.
@@ -83,6 +85,18 @@ void fill_products(kernels::DeviceProducts<T>& to) {
   pass<kPart, &Table::attention_cached>(to.attention_cached);
 }
 
+template <class T>
+void fill_fused(kernels::DeviceFused<T>& to) {
+  using Table = kernels::DeviceFused<T>;
+  constexpr auto kPart = &fused<T>;
+  pass<kPart, &Table::glu_rows>(to.glu_rows);
+  pass<kPart, &Table::glu_rows_backward>(to.glu_rows_backward);
+  pass<kPart, &Table::join_heads>(to.join_heads);
+  pass<kPart, &Table::layernorm>(to.layernorm);
+  pass<kPart, &Table::rmsnorm>(to.rmsnorm);
+  pass<kPart, &Table::split_heads>(to.split_heads);
+}
+
 void fill_the_rest(kernels::DeviceKernels& to) {
   using Table = kernels::DeviceKernels;
   pass<&real, &Table::add>(to.add);
@@ -127,6 +141,9 @@ const kernels::DeviceKernels& table() {
     fill_products(all.products.fp32);
     fill_products(all.products.bf16);
     fill_products(all.products.fp16);
+    fill_fused(all.fused.fp32);
+    fill_fused(all.fused.bf16);
+    fill_fused(all.fused.fp16);
     fill_the_rest(all);
     return all;
   }();
