@@ -234,6 +234,12 @@ TEST(FusedProjections, AreNeighboursAndNothingElse) {
   const DecoderConfig biased = whole_config([](DecoderConfig& c) { c.block.qkv_bias = true; });
   EXPECT_EQ(fused_in(biased), (FusedOut{0, 480})) << "biases lie between the matrices";
   EXPECT_EQ(fused_in(biased, {.no_decay = {.bias = true}}), both) << "biases lie behind them";
+  const DecoderConfig narrow = whole_config([](DecoderConfig& c) {
+    c.head_dim = 12;
+    c.block.qkv_bias = true;
+  });
+  EXPECT_EQ(fused_in(narrow, {.no_decay = {.bias = true}}), (FusedOut{0, 480}))
+      << "biases of 72 and 24 have gaps between them";
   EXPECT_EQ(fused_in(whole_config(), {.share = {.index = 1, .count = 2}}),
             (FusedOut{48 + 2 * 16, 240}));
   EXPECT_EQ(

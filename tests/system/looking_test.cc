@@ -110,7 +110,8 @@ TEST_F(Looking, HelpVersionAndReportSucceed) {
 TEST_F(Looking, TheDemoTrainsOnAGpuThatHasWhatItNeeds) {
   const auto device = [&](const std::string& report) {
     const Ended ended =
-        ask({"bash", "-c", "printf '%s\n' \"$0\" | " FM_SOURCES "/scripts/demo_device.sh", report});
+        ask({"/bin/bash", "-c", "printf '%s\n' \"$0\" | " FM_SOURCES "/scripts/demo_device.sh",
+             report});
     return ended.out + ended.err;
   };
   const std::string card = "host   node7\nGPU        cuda:0 NVIDIA H100 80GB HBM3, GPU-6c3e";
