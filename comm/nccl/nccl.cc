@@ -24,6 +24,8 @@ using core::Elements;
 
 constexpr std::size_t kCollectives = 0;  // the link
 constexpr int kMostCanonicalRanks = 64;  // rows that the kernel adds
+// A message is a hidden state or less, and may wait for its sender.
+constexpr int kBlocksOfMessages = 8;
 
 std::size_t count_of(Elements elements) { return static_cast<std::size_t>(elements.count()); }
 std::size_t count_of(Bytes bytes) { return static_cast<std::size_t>(bytes.count()); }
@@ -94,12 +96,18 @@ class Ways {
     if (to == (from + 1) % size_) return 0;
     return to == (from + size_ - 1) % size_ ? 1 : -1;
   }
-  // Calls run(from, to) for those of this rank.
+  // Calls run(from, to) for those of this rank, in one order of all ways: NCCL lets nobody begin or
+  // leave one before the other rank does, so two ranks must come to theirs alike.
   template <class Run>
   void for_each(const Run& run) const {
-    for (int peer = 0; peer < size_; ++peer) {
-      if (number(rank_, peer) >= 0) run(rank_, peer);
-      if (number(peer, rank_) >= 0) run(peer, rank_);
+    for (int from = 0; from < size_; ++from) {
+      if (from != rank_) {
+        if (number(from, rank_) >= 0) run(from, rank_);
+        continue;
+      }
+      for (int to = 0; to < size_; ++to) {
+        if (number(rank_, to) >= 0) run(rank_, to);
+      }
     }
   }
 
@@ -235,10 +243,9 @@ class NcclCommunicator : public Communicator {
     const std::vector<std::string> members = gather_members();
     start(members);
     if (!canonical() || size() == 1) return;
-    const std::int64_t fits = place_.slice / core::bytes_of(Elements(size() - 1), DType::kF32);
-    slice_ = Elements(std::max<std::int64_t>(fits / 64 * 64, 64));
-    rows_ = CardMemory(place_.ledger, place_.device.memory(),
-                       core::bytes_of(slice_ * (size() - 1), DType::kF32));
+    const CanonicalRows rows = CanonicalRows::of(size(), place_.slice);
+    slice_ = rows.each;
+    rows_ = CardMemory(place_.ledger, place_.device.memory(), rows.bytes());
     std::vector<int> all(members.size());
     for (int each = 0; each < size(); ++each) all[static_cast<std::size_t>(each)] = each;
     through_host_ = staged(host_->split(all), place_.device);
@@ -387,7 +394,8 @@ class NcclCommunicator : public Communicator {
                                                           .limit_ms = place_.limit_ms,
                                                           .end_ms = place_.end_ms,
                                                           .clock = place_.clock,
-                                                          .on_end = place_.on_end},
+                                                          .on_end = place_.on_end,
+                                                          .use_device = place_.use_device},
                                          counts_);
     const std::string problem = first_problem(*host_, attempt([&] {
       begin({.rank = rank()}, {ids.of_group(), size(), rank()});
@@ -395,7 +403,7 @@ class NcclCommunicator : public Communicator {
         link_of_way_[{from, to}] = link_of_way_.size() + 1;
         begin({.from = from, .to = to, .rank = rank()},
               {ids.of_way(from, ways.number(from, to)), 2,
-               1 - peer_in_link(from == rank() ? to : from)});
+               1 - peer_in_link(from == rank() ? to : from), kBlocksOfMessages});
       });
       first_verbs(ways);
     }));

@@ -19,10 +19,29 @@ struct NcclLibrary;
 // A function of libnccl.so.2 by its name; null: it has none.
 using FindFunction = std::function<void*(const char* name)>;
 
-// Throws UserError (10) where a function is missing or the library is too old. Switches NVLS off
-// for this process, unless NCCL_NVLS_ENABLE is set: its sums on Hopper do not repeat.
+// Throws UserError (10) where a function is missing or the library is too old. Sets variables of
+// NCCL's for this process: NVLS is off, unless NCCL_NVLS_ENABLE is set, since its sums on Hopper do
+// not repeat; ranks connect at the start (NCCL_RUNTIME_CONNECT, unless it is set); no call blocks.
 std::shared_ptr<const NcclLibrary> open_nccl(const FindFunction& find);
 std::string name_of(const NcclLibrary& library);  // "NCCL 2.28.9"
+
+// Where canonical sums arrive from the other ranks of a group: a row of each, of one size, in about
+// `memory` bytes.
+struct CanonicalRows {
+  static constexpr core::Bytes kMemory = core::Bytes(64 << 20);
+
+  static constexpr CanonicalRows of(int ranks, core::Bytes memory = kMemory) {
+    const int others = ranks - 1;
+    if (others == 0) return {};
+    constexpr std::int64_t kTogether = 64;
+    const std::int64_t fit = memory.count() / (4 * others) / kTogether * kTogether;
+    return {others, core::Elements(fit > kTogether ? fit : kTogether)};
+  }
+  core::Bytes bytes() const { return core::bytes_of(each * rows, core::DType::kF32); }
+
+  int rows = 0;
+  core::Elements each;  // of fp32
+};
 
 // What the groups of a rank have in common.
 struct NcclPlace {
@@ -41,7 +60,9 @@ struct NcclPlace {
   // Called once, by any thread, when a group has ended by an error: the rank's own thread may wait
   // for its device anywhere. Usually it does not return.
   std::function<void(const core::MachineError&)> on_end = nullptr;
-  core::Bytes slice = core::Bytes(64 << 20);  // of memory in which canonical sums arrive
+  // Makes the device that of the calling thread: NCCL's ends run in threads of their own.
+  std::function<void()> use_device = nullptr;
+  core::Bytes slice = CanonicalRows::kMemory;
 };
 
 // Between which ranks of a group messages (send, receive) may travel. Each direction between two
@@ -70,7 +91,7 @@ struct NcclUse {
 //            ranks must post in one order.
 // Thread:    as Communicator; one thread of its own looks at what is posted.
 // Lifetime:  library, device, ledger and clock outlive it. Its end waits for what this rank has
-//            posted, not for a peer's farewell.
+//            posted, and at most end_ms for its peers to leave, too.
 std::unique_ptr<Communicator> nccl(std::unique_ptr<Communicator> host, const NcclPlace& place,
                                    const NcclUse& use);
 

@@ -240,6 +240,8 @@ void NcclGroup::look() {
     for (Link& link : links_) look(link);
   } catch (const MachineError& error) {
     fail(error);
+  } catch (const std::exception& error) {  // of the host's own work on a queue
+    fail(MachineError(ExitCode::kDeviceFailed, error.what()));
   }
 }
 
@@ -281,14 +283,16 @@ void NcclGroup::end_links(End end) {
   ended_ = true;
   std::vector<std::shared_ptr<NcclLink>> links;
   for (const Link& each : links_) links.push_back(each.link);
-  hangs_ = !returns_within(options_.end_ms, [links = std::move(links), end] {
-    for (const auto& link : links) {
-      switch (end) {
-        case End::kLeave: link->leave(); break;
-        case End::kAbort: link->abort(); break;
-      }
-    }
-  });
+  hangs_ =
+      !returns_within(options_.end_ms, [links = std::move(links), end, use = options_.use_device] {
+        if (use) use();
+        for (const auto& link : links) {
+          switch (end) {
+            case End::kLeave: link->leave(); break;
+            case End::kAbort: link->abort(); break;
+          }
+        }
+      });
 }
 
 }  // namespace fm::comm

@@ -36,6 +36,7 @@ struct NcclGroupOptions {
   int end_ms = 0;
   const Clock* clock = &kSystemClock;
   std::function<void(const core::MachineError&)> on_end = nullptr;
+  std::function<void()> use_device = nullptr;
 };
 
 // Its first link carries the collectives, every other the messages of one direction.

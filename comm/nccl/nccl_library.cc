@@ -49,6 +49,10 @@ std::shared_ptr<const NcclLibrary> open_nccl(const FindFunction& find) {
   set(library->send, find, "ncclSend");
   set(library->receive, find, "ncclRecv");
   setenv("NCCL_NVLS_ENABLE", "0", 0);
+  // Connections and their memory are there before the first step, not in it.
+  setenv("NCCL_RUNTIME_CONNECT", "0", 0);
+  // A file of the host may say 1: then the start of a group would have no limit.
+  setenv("NCCL_COMM_BLOCKING", "0", 1);
   return library;
 }
 

@@ -23,6 +23,7 @@ ncclResult_t NcclLink::begin(const Seat& seat) {
   const std::lock_guard lock(mutex_);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
+  if (seat.most_blocks > 0) config.maxCTAs = seat.most_blocks;
   return library_->comm_init_rank_config(&comm_, seat.ranks, seat.id, seat.rank, &config);
 }
 

@@ -27,6 +27,7 @@ class NcclLink {
     ncclUniqueId id;
     int ranks = 1;
     int rank = 0;
+    int most_blocks = 0;  // of the device's multiprocessors, and memory with each; 0: NCCL's choice
   };
   ncclResult_t begin(const Seat& seat);
 

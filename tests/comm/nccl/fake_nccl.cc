@@ -71,6 +71,7 @@ struct World {
   std::condition_variable changed;
   std::map<int, int> devices;  // of the ranks that have joined
   int started = 0;             // ranks that have called their first verb
+  int left = 0;                // ranks that have ended
   std::map<std::uint64_t, Meeting> meetings;
   std::map<std::pair<int, int>, std::deque<Parcel>> sends, receives;  // from, to
 };
@@ -366,6 +367,7 @@ ncclResult_t end(ncclComm_t comm) {
   {
     const std::lock_guard lock(comm->state->world->mutex);
     comm->state->ended = true;
+    ++comm->state->world->left;
   }
   comm->state->world->changed.notify_all();
   {
@@ -460,7 +462,14 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   }
   return end(comm);
 }
-ncclResult_t ncclCommDestroy(ncclComm_t comm) { return end(comm); }
+// As NCCL's on one host, it returns when all ranks have called it.
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  const std::shared_ptr<World> world = comm->state->world;
+  const ncclResult_t result = end(comm);
+  std::unique_lock lock(world->mutex);
+  world->changed.wait(lock, [&] { return world->left == world->size; });
+  return result;
+}
 ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
 
 const char* ncclGetErrorString(ncclResult_t result) {
