@@ -21,6 +21,7 @@ engine::TensorLink card_link(core::Device& device, const std::string& self, int 
         place.start_ms = std::min(place.start_ms, limit_ms);
         place.limit_ms = limit_ms;
         place.on_end = on_end;
+        place.use_device = [&device] { device::use_card(device); };
         return comm::nccl(std::move(host), place, use);
       };
 }

@@ -18,6 +18,9 @@ class Device {
   virtual std::string name() const = 0;  // for banner and messages, e.g. "fake device"
   // Zero-filled in the time of compute(). The host may not touch it.
   virtual MemorySource& memory() = 0;
+  // What the process has taken of it since the device was opened, by the device's own count. Where
+  // other processes use the device, theirs counts, too.
+  virtual Bytes memory_taken() const = 0;
   // Kernels; host to device; device to host.
   virtual Queue& compute() = 0;
   virtual Queue& in() = 0;

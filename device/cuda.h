@@ -19,8 +19,9 @@ struct CudaCard {
   int architecture = 0;  // 10 major + minor
   int multiprocessors = 0;
   core::Bytes memory;
-  core::Bytes free;            // now, beside this process's context
-  std::string libraries = "";  // of an open one: "cuBLASLt 13.1.0, attention cuDNN 9.19.0"
+  core::Bytes free;  // now, beside this process's context
+  // Of an open one: "cuBLASLt 13.1.0, attention of bf16 and fp16 cuDNN 9.19.0".
+  std::string libraries = "";
   std::string missing =
       "";  // why attention is by our own kernels; "": it is not, or was asked to be
 };
@@ -50,9 +51,10 @@ enum class CardAttends : std::uint8_t { kByLibrary, kByOurKernels };
 // build or machine cannot, MachineError (27) where the card fails.
 std::unique_ptr<core::Device> open_cuda(int number, CardAttends attends = CardAttends::kByLibrary);
 
-// Of a device that open_cuda has opened: its facts, and one more queue of it, which goes before the
-// others.
+// Of a device that open_cuda has opened: its facts; CUDA's choice of a device; and one more queue
+// of it, which goes before the others.
 CudaCard card_of(const core::Device& device);
+void use_card(const core::Device& device);  // in the calling thread
 std::shared_ptr<core::Queue> new_queue(core::Device& device);
 
 // A line of --report for each of NVIDIA's libraries: where it is, or how to get it.

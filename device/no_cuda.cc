@@ -11,6 +11,7 @@ std::unique_ptr<core::Device> open_cuda(int, CardAttends) {
 }
 
 CudaCard card_of(const core::Device&) { FM_CHECK(false, "a build without CUDA opens no card"); }
+void use_card(const core::Device&) { FM_CHECK(false, "a build without CUDA opens no card"); }
 std::shared_ptr<core::Queue> new_queue(core::Device&) {
   FM_CHECK(false, "a build without CUDA opens no card");
 }

@@ -65,9 +65,10 @@ cudaDataType_t cuda_type(core::DType type) {
   return type == core::DType::kBF16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
-// Of a pointer, up to what the library ever asks for.
+// Of a pointer, up to the widest access of its kernels: a product has one algorithm wherever a
+// run's buffers begin.
 int alignment_of(const void* data) {
-  constexpr std::uintptr_t kMost = 256;
+  constexpr std::uintptr_t kMost = 16;
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   return static_cast<int>(std::min(address & -address, kMost) | (address == 0 ? kMost : 0));
 }
@@ -92,8 +93,8 @@ struct ProductKey {
   constexpr auto operator<=>(const ProductKey&) const = default;
 };
 
-// "m=2, n=3, k=4: A bf16 [m, k] stride 4 aligned to 256, B bf16 [k, n] ..., C fp32 ..., D aligned
-// to 256, beta 1, workspace 33554432"
+// "m=2, n=3, k=4: A bf16 [m, k] stride 4 aligned to 16, B bf16 [k, n] ..., C fp32 ..., D aligned to
+// 16, beta 1, workspace 33554432"
 std::string text_of(const ProductKey& product) {
   const auto matrix = [](const char* name, core::DType type, const char* stored, const Stored& at) {
     return core::concat(name, core::name_of(type), stored, " stride ", at.stride, " aligned to ",
@@ -286,8 +287,9 @@ Owned<cublasLtMatmulPreference_t> CardProducts::Inside::preference(
 std::vector<cublasLtMatmulHeuristicResult_t> CardProducts::Inside::answers(
     const ProductKey& product, const Prepared& prepared) const {
   constexpr int kTuned = 8;
+  constexpr int kAsked = 4;  // the first that the library can run
   const Owned<cublasLtMatmulPreference_t> wanted = preference(product);
-  std::vector<cublasLtMatmulHeuristicResult_t> found(tuned() ? kTuned : 1);
+  std::vector<cublasLtMatmulHeuristicResult_t> found(tuned() ? kTuned : kAsked);
   int count = 0;
   check(lt_.heuristic(handle_, prepared.operation.get(), prepared.b.get(), prepared.a.get(),
                       prepared.c.get(), prepared.c.get(), wanted.get(),

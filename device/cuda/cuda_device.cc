@@ -70,6 +70,7 @@ AttentionChoice attention_choice() {
 
 CudaDevice::CudaDevice(int number, CudaCard facts, CardAttends attends)
     : facts_(std::move(facts)), card_(make_card(number, facts_)) {
+  card_.times = &times_;
   card_.use();
   check(cudaMalloc(&workspace_, static_cast<std::size_t>(kWorkspace)), card_.name,
         "its first 32 MiB");
@@ -80,11 +81,18 @@ CudaDevice::CudaDevice(int number, CudaCard facts, CardAttends attends)
   compute_->give({workspace_, core::Bytes(kWorkspace)}, *products_, attention_.get());
   in_ = std::make_unique<CudaQueue>(card_, memory_, Priority::kNormal);
   out_ = std::make_unique<CudaQueue>(card_, memory_, Priority::kNormal);
+  const MemoryNow now = memory_now();
+  facts_.free = now.free;
+  facts_.memory = now.all;
+}
+
+CudaDevice::MemoryNow CudaDevice::memory_now() const {
+  card_.use();
   std::size_t free = 0;
   std::size_t all = 0;
   check(cudaMemGetInfo(&free, &all), card_.name, "cudaMemGetInfo");
-  facts_.free = core::Bytes(static_cast<std::int64_t>(free));
-  facts_.memory = core::Bytes(static_cast<std::int64_t>(all));
+  return {core::Bytes(static_cast<std::int64_t>(free)),
+          core::Bytes(static_cast<std::int64_t>(all))};
 }
 
 void CudaDevice::open_attention() {
@@ -101,8 +109,8 @@ void CudaDevice::open_attention() {
   check(cudaMalloc(&attention_workspace_, static_cast<std::size_t>(bytes.count())), card_.name,
         "the work space of attention; FME_ATTENTION=own does without");
   const bool repeatable = choice == AttentionChoice::kRepeatable;
-  facts_.libraries = core::concat(products_->library(), ", attention ", opened.library->name(),
-                                  repeatable ? "" : " (fast)");
+  facts_.libraries = core::concat(products_->library(), ", attention of bf16 and fp16 ",
+                                  opened.library->name(), repeatable ? "" : " (fast)");
   attention_ = std::make_unique<CardAttention>(
       std::move(opened.library), AttentionOptions{.architecture = facts_.architecture,
                                                   .workspace = {attention_workspace_, bytes},

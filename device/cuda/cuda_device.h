@@ -26,11 +26,13 @@ class CudaDevice : public core::Device {
 
   std::string name() const override { return facts_.name; }
   core::MemorySource& memory() override { return memory_; }
+  core::Bytes memory_taken() const override { return facts_.free - memory_now().free; }
   core::Queue& compute() override { return *compute_; }
   core::Queue& in() override { return *in_; }
   core::Queue& out() override { return *out_; }
 
   const CudaCard& facts() const { return facts_; }
+  void use() const { card_.use(); }
   std::shared_ptr<core::Queue> new_queue() override {
     return std::make_shared<CudaQueue>(card_, memory_, Priority::kHighest);
   }
@@ -40,7 +42,12 @@ class CudaDevice : public core::Device {
   core::MemorySource& host_memory() override { return host_memory_; }
 
  private:
+  struct MemoryNow {
+    core::Bytes free, all;
+  };
+
   void open_attention();
+  MemoryNow memory_now() const;
 
   // cudaMalloc: a run allocates before its first step, and nothing after it.
   class CardMemory : public core::MemorySource {
@@ -75,6 +82,8 @@ class CudaDevice : public core::Device {
   PinnedMemory host_memory_{card_};
   void* workspace_ = nullptr;
   CudaLapClock laps_{card_};
+  CudaMomentClock moments_{card_};
+  QueueTimes times_{moments_};
   std::unique_ptr<CardProducts> products_;
   void* attention_workspace_ = nullptr;
   std::unique_ptr<CardAttention> attention_;  // null: our own kernels

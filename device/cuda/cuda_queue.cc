@@ -1,7 +1,6 @@
 #include "device/cuda/cuda_queue.h"
 
 #include "core/check.h"
-#include "core/trace.h"
 #include "device/cuda/cuda_call.h"
 
 namespace fm::device::cuda {
@@ -12,7 +11,12 @@ std::size_t size_of(core::Bytes bytes) { return static_cast<std::size_t>(bytes.c
 // What no result survives (FME_DEVICE_CHECK=1): NaN in every type.
 constexpr int kPoison = 0xFF;
 
-void write_time(void* ns) { *static_cast<std::int64_t*>(ns) = core::trace_now(); }
+bool is_page_locked(const void* host) {
+  cudaPointerAttributes facts{};
+  const bool known = cudaPointerGetAttributes(&facts, host) == cudaSuccess;
+  if (!known) cudaGetLastError();
+  return known && facts.type == cudaMemoryTypeHost;
+}
 
 }  // namespace
 
@@ -27,7 +31,10 @@ CudaEvent::CudaEvent(const OpenCard& card) : card_(card) {
   check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), card_.name, "cudaEventCreate");
 }
 
-CudaEvent::~CudaEvent() { cudaEventDestroy(event_); }
+CudaEvent::~CudaEvent() {
+  cudaSetDevice(card_.number);  // any thread may drop it
+  cudaEventDestroy(event_);
+}
 
 void CudaEvent::record(cudaStream_t stream, const char* during) {
   during_ = during;
@@ -35,16 +42,23 @@ void CudaEvent::record(cudaStream_t stream, const char* during) {
 }
 
 bool CudaEvent::has_come() const {
+  card_.use();
   const cudaError_t answer = cudaEventQuery(event_);
-  if (answer == cudaErrorNotReady) return false;
+  if (answer == cudaErrorNotReady) {
+    cudaGetLastError();  // no error; a kernel that starts next shall not find it
+    return false;
+  }
   check(answer, card_.name, during_);
   card_.host->rethrow();
+  card_.times->settle();
   return true;
 }
 
 void CudaEvent::finish() {
+  card_.use();
   check(cudaEventSynchronize(event_), card_.name, during_);
   card_.host->rethrow();
+  card_.times->settle();
 }
 
 CudaQueue::CudaQueue(const OpenCard& card, core::MemorySource& memory, Priority priority)
@@ -66,6 +80,8 @@ CudaQueue::~CudaQueue() {
 void CudaQueue::copy_in(const void* host, void* device, core::Bytes bytes) {
   if (bytes.count() == 0) return;
   card_.use();
+  // CUDA may read memory that is not page-locked at once, before the queue comes to it.
+  if (!is_page_locked(host)) check(cudaStreamSynchronize(stream_), card_.name, during_);
   check(cudaMemcpyAsync(device, host, size_of(bytes), cudaMemcpyHostToDevice, stream_), card_.name,
         "a copy to the GPU");
 }
@@ -88,7 +104,8 @@ void CudaQueue::clear(void* device, core::Bytes bytes) {
 }
 
 void CudaQueue::tell_time(std::int64_t* ns) {
-  check(cudaLaunchHostFunc(stream_, write_time, ns), card_.name, "cudaLaunchHostFunc");
+  card_.use();
+  card_.times->tell(stream_, ns);
 }
 
 core::EventPtr CudaQueue::record() {

@@ -14,6 +14,7 @@
 #include "core/queue.h"
 #include "device/cuda/card_attention.h"
 #include "device/cuda/cublaslt.h"
+#include "device/cuda/queue_times.h"
 #include "kernels/cuda/stream.h"
 #include "kernels/variants/table.h"
 
@@ -49,6 +50,7 @@ struct OpenCard {
   bool checks = false;  // waits for every kernel (FME_DEVICE_CHECK=1)
   const kernels::DeviceKernels* kernels = nullptr;
   std::shared_ptr<HostFailure> host = std::make_shared<HostFailure>();
+  QueueTimes* times = nullptr;  // of its queues
 
   // Makes it the card of the caller's thread.
   void use() const;

@@ -209,7 +209,8 @@ class Cudnn : public AttentionLibrary {
     return graph;
   }
 
-  // Compiles, without the device, as a plan that is kept is read.
+  // Compiles without the device, and reads the result, as a plan that is kept is read: cuDNN
+  // executes no other of those that know a device by its properties alone.
   std::shared_ptr<Graph> made(const AttentionPiece& piece) {
     std::shared_ptr<Graph> graph = empty_graph();
     Description description(*graph, piece);
@@ -223,9 +224,20 @@ class Cudnn : public AttentionLibrary {
                       good(graph->create_execution_plans({fe::HeurMode_t::A}), reason_) &&
                       good(graph->check_support(), reason_) &&
                       good(graph->build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE), reason_);
-    if (!done) return nullptr;
-    keep(piece, *graph);
-    return graph;
+    std::vector<std::uint8_t> plan;
+    if (!done || !good(graph->serialize(plan, false), reason_)) return nullptr;
+    keep(piece, plan);
+    return read(plan, reason_);
+  }
+
+  std::shared_ptr<Graph> read(const std::vector<std::uint8_t>& plan, std::string& said) const {
+    std::shared_ptr<Graph> graph = empty_graph();
+    try {
+      if (good(graph->deserialize(plan), said)) return graph;
+    } catch (const std::exception& error) {
+      said = error.what();
+    }
+    return nullptr;
   }
 
   // What a file of a plan begins with.
@@ -239,16 +251,14 @@ class Cudnn : public AttentionLibrary {
     return card_.folder / core::concat("attention-", sum, ".plan");
   }
 
-  void keep(const AttentionPiece& piece, const Graph& graph) {
-    std::vector<std::uint8_t> plan;
-    std::string said;
-    if (card_.folder.empty() || !good(graph.serialize(plan, false), said)) return;
+  void keep(const AttentionPiece& piece, const std::vector<std::uint8_t>& plan) {
+    if (card_.folder.empty()) return;
     const std::string head = head_of(piece);
     const std::string body(plan.begin(), plan.end());
     const std::string sum = core::concat(core::crc32c(body), "\n");
     std::error_code problem;
     std::filesystem::create_directories(card_.folder, problem);
-    said = core::write_output_file(path_of(head), head + sum + body);
+    const std::string said = core::write_output_file(path_of(head), head + sum + body);
     if (!said.empty()) warn(said);
   }
 
@@ -268,14 +278,8 @@ class Cudnn : public AttentionLibrary {
       warn(core::concat(path.string(), " is not what was kept; it is made again"));
       return nullptr;
     }
-    std::shared_ptr<Graph> graph = empty_graph();
     std::string said;
-    const std::vector<std::uint8_t> plan(body.begin(), body.end());
-    try {
-      if (good(graph->deserialize(plan), said)) return graph;
-    } catch (const std::exception& error) {
-      said = error.what();
-    }
+    if (std::shared_ptr<Graph> graph = read({body.begin(), body.end()}, said)) return graph;
     warn(core::concat(path.string(), ": ", said, "; it is made again"));
     return nullptr;
   }
@@ -301,6 +305,9 @@ OpenedCudnn open_cudnn(const CudnnCard& card) {
     // The front end opens it by name, and would take one of CUDA 12 first.
     static const LateLibrary kRuntime(name_of(Library::kRuntime));
     setenv("CUDNN_FRONTEND_CUDART_LIB_NAME", kRuntime.path().c_str(), 0);
+    // cuDNN compiles by it, and finds this one.
+    static const LateLibrary kNvrtc(name_of(Library::kNvrtc));
+    open_builtins_of(kNvrtc);
     fe::cudnn_dlhandle = kCudnn.handle();
     auto library = std::make_unique<Cudnn>(card);
     std::string problem = library->open();

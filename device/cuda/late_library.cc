@@ -164,9 +164,19 @@ LateLibraryName name_of(Library library) {
     case Library::kCudnn: return {"cuDNN 9", {"libcudnn.so.9"}, "nvidia-cudnn-cu13"};
     case Library::kRuntime:
       return {"CUDA's runtime 13", {"libcudart.so.13"}, "nvidia-cuda-runtime"};
+    case Library::kNvrtc: return {"NVRTC 13", {"libnvrtc.so.13"}, "nvidia-cuda-nvrtc"};
     case Library::kNccl: break;
   }
   return {"NCCL 2", {"libnccl.so.2"}, "nvidia-nccl-cu13"};
+}
+
+void open_builtins_of(const LateLibrary& nvrtc) {
+  std::error_code problem;
+  for (fs::directory_iterator at(fs::path(nvrtc.path()).parent_path(), problem), end;
+       !problem && at != end; at.increment(problem)) {
+    if (!at->path().filename().string().starts_with("libnvrtc-builtins.so.13.")) continue;
+    dlopen(at->path().c_str(), RTLD_NOW | RTLD_LOCAL);  // NVRTC says what it misses
+  }
 }
 
 std::vector<std::string> library_lines() {
@@ -176,6 +186,7 @@ std::vector<std::string> library_lines() {
   } uses[] = {{Library::kCublasLt, "products"},
               {Library::kCudnn, "fast attention"},
               {Library::kRuntime, "cuDNN"},
+              {Library::kNvrtc, "cuDNN"},
               {Library::kNccl, "several GPUs"}};
   std::vector<std::string> lines;
   for (const auto& each : uses) {

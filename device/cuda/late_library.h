@@ -14,7 +14,7 @@ struct LateLibraryName {
 };
 
 // Those that a card is used with.
-enum class Library : std::uint8_t { kCublasLt, kCudnn, kRuntime, kNccl };
+enum class Library : std::uint8_t { kCublasLt, kCudnn, kRuntime, kNvrtc, kNccl };
 LateLibraryName name_of(Library library);
 
 // It is sought
@@ -46,6 +46,10 @@ class LateLibrary {
   void* library_ = nullptr;
   std::string path_;
 };
+
+// Opens what NVRTC asks the system's loader for by its name alone, where it lies beside NVRTC: in
+// NVIDIA's packages, whose folder the loader does not know.
+void open_builtins_of(const LateLibrary& nvrtc);
 
 // Of each of them where it is, or what it is for and how to get it: a line.
 std::vector<std::string> library_lines();

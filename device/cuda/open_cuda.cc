@@ -109,6 +109,8 @@ CudaCard card_of(const core::Device& device) {
   return dynamic_cast<const CudaDevice&>(device).facts();
 }
 
+void use_card(const core::Device& device) { dynamic_cast<const CudaDevice&>(device).use(); }
+
 std::shared_ptr<core::Queue> new_queue(core::Device& device) {
   return dynamic_cast<CudaDevice&>(device).new_queue();
 }

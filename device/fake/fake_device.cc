@@ -49,6 +49,7 @@ std::unique_ptr<core::HostCalls> FakeDevice::new_host_calls() {
 void* FakeDevice::Memory::allocate(core::Bytes bytes) {
   void* const data = device_.views_.allocate(bytes);
   if (data == nullptr) return nullptr;
+  taken += bytes.count();
   void* const seen = device_.views_.seen_by_kernels(data);
   const auto size = static_cast<std::size_t>(bytes.count());
   std::memset(seen, kPoison, size);
@@ -56,7 +57,7 @@ void* FakeDevice::Memory::allocate(core::Bytes bytes) {
   return data;
 }
 
-void FakeDevice::Memory::release(void* data, core::Bytes) noexcept {
+void FakeDevice::Memory::release(void* data, core::Bytes bytes) noexcept {
   for (const auto& queue : device_.queues_) {
     try {
       queue->finish();
@@ -64,6 +65,7 @@ void FakeDevice::Memory::release(void* data, core::Bytes) noexcept {
     }
   }
   device_.views_.release(data);
+  taken -= bytes.count();
 }
 
 std::unique_ptr<core::JoinedMemory> FakeDevice::Memory::join(const core::JoinedParts&) {

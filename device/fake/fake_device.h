@@ -4,6 +4,8 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -33,6 +35,7 @@ class FakeDevice : public core::Device {
 
   std::string name() const override { return "fake device"; }
   core::MemorySource& memory() override { return memory_; }
+  core::Bytes memory_taken() const override { return core::Bytes(memory_.taken); }
   core::Queue& compute() override { return *queues_[0]; }
   core::Queue& in() override { return *queues_[1]; }
   core::Queue& out() override { return *queues_[2]; }
@@ -51,6 +54,8 @@ class FakeDevice : public core::Device {
     void release(void* data, core::Bytes bytes) noexcept override;
     // It has one address: throws BugError.
     std::unique_ptr<core::JoinedMemory> join(const core::JoinedParts& parts) override;
+
+    std::atomic<std::int64_t> taken = 0;  // bytes that were asked for
 
    private:
     FakeDevice& device_;

@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(Form::kThreads, Form::kBlocks)
       }
       add_over_group<Form>(sum, shared.at[turn]);
       turn ^= 1;
-      mean = sum[0] * share;
+      mean = __fmul_rn(sum[0], share);  // rounded, as layernorm_apply reads it
     }
     float squares[1] = {0.0F};
 #pragma unroll(Form::kUnroll)

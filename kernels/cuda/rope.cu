@@ -70,8 +70,9 @@ __device__ void rotate_pairs(Pairs<T, kLayout, kPairs>& pairs, const Pack<float,
     const float angle_sin = sines.at[j] * direction;
     const float a = widened(pairs.a(j));
     const float b = widened(pairs.b(j));
-    pairs.a(j) = narrowed<T>(a * cosines.at[j] - b * angle_sin);
-    pairs.b(j) = narrowed<T>(b * cosines.at[j] + a * angle_sin);
+    // Said, not left to the compiler: whoever turns, the bits are the same.
+    pairs.a(j) = narrowed<T>(fmaf(a, cosines.at[j], -(b * angle_sin)));
+    pairs.b(j) = narrowed<T>(fmaf(a, angle_sin, b * cosines.at[j]));
   }
 }
 

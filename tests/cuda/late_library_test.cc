@@ -147,13 +147,14 @@ TEST_F(LateLibraryTest, AReportSaysWhereEachIsOrHowToGetIt) {
   fs::copy_file(folder / "libcublasLt.so.13", folder / "libnccl.so.2");
   const Variable libraries("FME_CUDA_LIBS", folder.string());
   const std::vector<std::string> lines = library_lines();
-  ASSERT_EQ(lines.size(), 4U);
+  ASSERT_EQ(lines.size(), 5U);
   EXPECT_EQ(lines[0],
             "           cuBLASLt 13, for products: " + (folder / "libcublasLt.so.13").string());
   // The system may have these.
   EXPECT_TRUE(lines[1].starts_with("           cuDNN 9, for fast attention: ")) << lines[1];
   EXPECT_TRUE(lines[2].starts_with("           CUDA's runtime 13, for cuDNN: ")) << lines[2];
-  EXPECT_EQ(lines[3], "           NCCL 2, for several GPUs: " + (folder / "libnccl.so.2").string());
+  EXPECT_TRUE(lines[3].starts_with("           NVRTC 13, for cuDNN: ")) << lines[3];
+  EXPECT_EQ(lines[4], "           NCCL 2, for several GPUs: " + (folder / "libnccl.so.2").string());
 }
 
 }  // namespace

@@ -305,7 +305,7 @@ std::string failure_of(const char* where, const Workspace& workspace) {
 TEST(CardProducts, ThatFailNameCallStatusAndProduct) {
   const std::string product =
       "; m=2, n=3, k=4: A bf16 [k, m] stride 8 aligned to 16, B bf16 [k, n] stride 16 aligned to "
-      "256, C fp32 [m, n] stride 32 aligned to 4, D aligned to 4, beta 1, workspace 8192; cuBLASLt "
+      "16, C fp32 [m, n] stride 32 aligned to 4, D aligned to 4, beta 1, workspace 8192; cuBLASLt "
       "13.1.0; GPU 0 (fake))";
   const std::string start =
       "cuBLASLt must be able to compute a matrix product; report it, and try another version of "

@@ -103,8 +103,8 @@ class TunedProducts : public testing::Test {
 };
 
 constexpr const char* kProduct =
-    "m=16, n=16, k=16: A bf16 [m, k] stride 16 aligned to 256, B bf16 [k, n] stride 16 aligned to "
-    "256, C fp32 [m, n] stride 16 aligned to 256, D aligned to 256, beta 0, workspace 4096";
+    "m=16, n=16, k=16: A bf16 [m, k] stride 16 aligned to 16, B bf16 [k, n] stride 16 aligned to "
+    "16, C fp32 [m, n] stride 16 aligned to 16, D aligned to 16, beta 0, workspace 4096";
 
 TEST_F(TunedProducts, TakeTheFastestAfterThreeRounds) {
   CardProducts products("GPU 0", {.tuning = tuning()});

@@ -85,6 +85,7 @@ class OwnDevice : public core::Device {
  public:
   std::string name() const override { return "own device"; }
   core::MemorySource& memory() override { return source; }
+  core::Bytes memory_taken() const override { return {}; }
   core::Queue& compute() override { return queue; }
   core::Queue& in() override { return queue; }
   core::Queue& out() override { return queue; }

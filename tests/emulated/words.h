@@ -40,6 +40,8 @@ inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z,
 inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 
+inline float __fmul_rn(float a, float b) { return a * b; }
+
 inline void __syncthreads() { fm::emulated::sync_threads(); }
 inline void __syncwarp() { fm::emulated::sync_warp(); }
 template <class T>

@@ -37,6 +37,7 @@ struct RandomProduct {
  private:
   static std::vector<T> random(std::int64_t count, std::uint32_t seed) {
     std::vector<T> values;
+    values.reserve(static_cast<std::size_t>(count));
     for (const float value : random_values(count, seed)) {
       values.push_back(core::to_element<T>(value));
     }
