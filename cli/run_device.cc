@@ -64,8 +64,12 @@ RunDevice open_card(const engine::DeviceOptions& options, const comm::LaunchInfo
   using Holds = machine::MemoryLimit::Holds;
   run.memory = machine::memory_limits();
   for (machine::MemoryLimit& limit : run.memory) limit.holds = Holds::kHost;
-  run.memory.push_back({core::host_name() + " " + card.uuid, "what is free on " + card.name,
-                        card.free, Holds::kDevice});
+  const core::Bytes late = engine::late_memory(run.link == nullptr ? 1 : world.size());
+  const core::Bytes free = std::max(card.free - late, core::Bytes(0));
+  run.memory.push_back({core::host_name() + " " + card.uuid,
+                        core::concat("what is free on ", card.name, " but ", core::human(late),
+                                     " for its libraries"),
+                        free, Holds::kDevice});
   return run;
 }
 

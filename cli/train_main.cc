@@ -136,7 +136,8 @@ fm::engine::PlanHost plan_host(Command& command) {
     kind = known || kind == DeviceKind::kCuda ? DeviceKind::kCuda : DeviceKind::kCpu;
     if (kind == DeviceKind::kCuda) {
       using Holds = fm::machine::MemoryLimit::Holds;
-      const fm::core::Bytes left = card.memory - fm::core::Bytes(fm::engine::kCardOverhead) -
+      const fm::core::Bytes left = card.memory - fm::engine::kCardContext -
+                                   fm::engine::late_memory(command.plan_ranks) -
                                    fm::device::attention_memory(card.memory);
       Limits limits;
       if (known) {

@@ -25,8 +25,12 @@ std::optional<CardRates> card_with(core::Bytes memory);
 // "B200, H200, ..."
 std::string_view known_cards();
 
-// What a run leaves to the driver of a card: contexts, code, libraries. It is not measured before
-// the start.
-inline constexpr std::int64_t kCardOverhead = std::int64_t{1} << 30;  // bytes
+// What the process's context takes of a card, which a run measures at its start.
+inline constexpr core::Bytes kCardContext = core::Bytes(512 << 20);
+// What libraries take of it later: code that they load at its first use, and where ranks talk by
+// NCCL its buffers, about 10 MB for each channel and peer.
+constexpr core::Bytes late_memory(int ranks) {
+  return core::Bytes((ranks > 1 ? std::int64_t{1536} : std::int64_t{512}) << 20);
+}
 
 }  // namespace fm::engine

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "comm/nccl/nccl.h"
 #include "core/check.h"
 #include "engine/plan/default_schedule.h"
 #include "engine/plan/save_room.h"
@@ -128,6 +129,13 @@ zero::Layout RunPlan::layout(int pipe_rank, int dp_rank) const {
   return zero::make_layout(input, pipe_rank, dp_rank);
 }
 
+core::Bytes RunPlan::hidden_slot() const {
+  const core::Bytes bytes = core::bytes_of(hidden, state.rules.element);
+  if (!state.rules.beside_device) return bytes;
+  constexpr std::int64_t kAlignment = 256;
+  return core::Bytes(core::ceil_div(bytes.count(), kAlignment) * kAlignment);
+}
+
 MemoryForecast RunPlan::memory(int pipe_rank) const {
   const zero::Layout layout = this->layout(pipe_rank, 0);
   const pipeline::PoolSizes sizes = pools(pipe_rank);
@@ -137,10 +145,9 @@ MemoryForecast RunPlan::memory(int pipe_rank) const {
   out.optimizer = layout.charged(core::Account::kOptimizer);
   out.slots = layout.charged(core::Account::kSlots) +
               core::bytes_of(layout.gather_slot, layout.element) * sizes.gather_slots;
-  out.scratch = layout.charged(core::Account::kScratch) + sizes.arena;
-  out.activations = core::bytes_of(hidden, layout.element) * sizes.peaks.hidden +
-                    sizes.kept * sizes.peaks.kept + sizes.parked * sizes.peaks.parked +
-                    sizes.between * sizes.peaks.between;
+  out.scratch = layout.charged(core::Account::kScratch) + sizes.arena + sums;
+  out.activations = hidden_slot() * sizes.peaks.hidden + sizes.kept * sizes.peaks.kept +
+                    sizes.parked * sizes.peaks.parked + sizes.between * sizes.peaks.between;
   out.tables = core::bytes_of(rope, core::DType::kF32);
   out.host = layout.host_bytes();
   (layout.beside_device ? out.host : out.drives) += drive_memory(offload, layout);
@@ -184,6 +191,13 @@ double RunPlan::flops_per_step() const {
 
 namespace {
 
+// Ranks that share a card add on the host.
+core::Bytes memory_of_sums(const TrainOptions& options, int ranks) {
+  const bool cards = options.device.kind == DeviceKind::kCuda && !options.device.shared;
+  if (!cards || options.sum_order != core::SumOrder::kCanonical) return {};
+  return comm::CanonicalRows::of(ranks).bytes();
+}
+
 RunPlan plan_of(const TrainOptions& options, const model::Model& model, const WorldShape& world) {
   const RunShape run = shape_run(options, model, world);
   PlacedUnits placed = place_units(options, model, run);
@@ -197,7 +211,8 @@ RunPlan plan_of(const TrainOptions& options, const model::Model& model, const Wo
           std::move(state),
           options.offload,
           copies_saves(options),
-          options.device.kind == DeviceKind::kCuda};
+          options.device.kind == DeviceKind::kCuda,
+          memory_of_sums(options, run.mesh.shards())};
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ struct RunPlan : RunShape, UnitNeeds, RunSchedule, RunPrograms {
   OffloadOptions offload;     // how drives are read and written
   bool copies_saves = false;  // a checkpoint is written while the next steps run
   bool saves_apart = false;   // the copy is not in the memory that the forecast is about
+  core::Bytes sums;           // where those of cards arrive in canonical order (comm/nccl/nccl.h)
 
   const pipeline::Placement& units() const { return rules.units; }
   // The larger of both programs' needs, pool by pool: what a rank allocates.
@@ -44,6 +45,9 @@ struct RunPlan : RunShape, UnitNeeds, RunSchedule, RunPrograms {
   // By pipe rank: pipeline::peak_activations of the chunks that have a backward.
   std::vector<double> kept_micros() const { return engine::kept_micros(*this, units()); }
   MemoryForecast memory(int pipe_rank) const;
+  // Of the pool of hidden states, each. On a device all begin at addresses that products take for
+  // equally aligned, whichever is lent.
+  core::Bytes hidden_slot() const;
   // That a rank sends in one step, by picture of the instruction ("g", "R", "p", "sa" ...); those
   // of computing ones are of ranks that compute together.
   std::map<std::string, core::Bytes> wire_bytes(int pipe_rank) const;

@@ -65,6 +65,7 @@ StepLine line_of(const TimedStep& step, const TrainOptions& options, const RunPl
   line.step_time_s = step.seconds;
   line.phases = step.phases;
   line.mem_peak = step.mem_peak;
+  line.device_memory = step.device_memory;
   line.minor_faults = step.minor_faults;
   line.moved = step.moved;
   if (step.request.speculative) line.redone = result.redone;

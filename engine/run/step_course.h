@@ -27,6 +27,7 @@ struct TimedStep {
   double seconds = 0.0;
   core::PhaseClock phases;
   core::Bytes mem_peak;
+  std::optional<core::Bytes> device_memory = {};  // that is taken; absent: there is no device
   std::int64_t minor_faults = 0;
   std::optional<offload::SliceStore::Totals> moved = {};
 };

@@ -259,6 +259,7 @@ class Trainer {
     done.phases.fill(1e3 * done.seconds);
     done.moved = moved_since(moved_before, state_);
     done.mem_peak = machine::peak_memory();
+    if (state_.device != nullptr) done.device_memory = state_.device->memory_taken();
     done.minor_faults = usage_so_far().ru_minflt - before.ru_minflt;
     if (done.request.speculative) return speculative_.hold(done);
     conclude(done);

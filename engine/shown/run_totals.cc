@@ -85,7 +85,9 @@ std::string RunTotals::summary(const std::string& model,
     row("evaluation",
         core::concat("best ", four_places(last_.best.loss), " in step ", last_.best.step));
   }
-  row("memory", "at most " + core::human(last_.mem_peak) + " on rank 0");
+  const std::string on_device =
+      last_.device_memory ? ", " + core::human(*last_.device_memory) + " of its GPU" : "";
+  row("memory", "at most " + core::human(last_.mem_peak) + " on rank 0" + on_device);
   if (untrained_ > 0) {
     row("no labels", core::concat(untrained_, untrained_ == 1 ? " step" : " steps",
                                   " trained nothing and had no loss"));

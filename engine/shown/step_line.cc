@@ -61,6 +61,12 @@ std::string moves_of(const StepLine& line) {
       " written", format(", %.0f%% waited", 100 * line.moved->waited_seconds / line.step_time_s));
 }
 
+// Of a device what it holds: the host has little.
+std::string memory_of(const StepLine& line) {
+  return line.device_memory ? "GPU " + core::human(*line.device_memory)
+                            : core::human(line.mem_peak);
+}
+
 std::string joined(const std::vector<std::string>& parts) {
   std::string out;
   for (const std::string& part : parts) {
@@ -86,8 +92,7 @@ std::string text_of(const StepLine& line, int columns) {
          format("lr %.2e", line.lr), format("norm %.4g", line.grad_norm),
          with_commas(line.tokens_per_second()) + " tokens/s",
          line.peak_flops > 0.0 ? format("MFU %.0f%%", 100 * line.mfu()) : "",
-         without < kNoMemory ? core::human(line.mem_peak) : "",
-         without < kNoTime ? left_of(line) : "",
+         without < kNoMemory ? memory_of(line) : "", without < kNoTime ? left_of(line) : "",
          line.loss_scale ? format("scale %.6g", *line.loss_scale) : "",
          line.skipped ? "SKIPPED" : ""});
   };
@@ -174,6 +179,9 @@ std::string json_of(const StepLine& line) {
   if (line.redone) out += std::string(", \"ahead\": ") + (*line.redone ? "\"redone\"" : "\"kept\"");
   if (line.loss_scale) out += ", \"loss_scale\": " + number("%.17g", *line.loss_scale);
   out += ", \"mem_peak_bytes\": " + std::to_string(line.mem_peak.count());
+  if (line.device_memory) {
+    out += ", \"device_mem_bytes\": " + std::to_string(line.device_memory->count());
+  }
   out += ", \"minor_faults\": " + std::to_string(line.minor_faults);
   if (line.moved) {
     out += ", \"nvme_read_bytes\": " + std::to_string(line.moved->read.count());

@@ -29,7 +29,9 @@ struct StepLine {
   bool skipped = false;
   std::optional<bool> redone;        // of a speculative step: its update was undone
   std::optional<double> loss_scale;  // that the step was made with
-  core::Bytes mem_peak;
+  core::Bytes mem_peak;              // of the host
+  // That this rank has taken of its device; absent: it has none.
+  std::optional<core::Bytes> device_memory = {};
   std::int64_t minor_faults = 0;  // pages that this process touched for the first time in the step
   core::PhaseClock phases;
   // To and from the disks of this rank; absent: nothing sleeps there.
@@ -50,9 +52,9 @@ struct StepLine {
 };
 
 // "step 12/100 12%  epoch 1.25  loss 5.4321 mean 5.5012  lr 3.00e-04  norm 1.23  1,234 tokens/s
-// MFU 51%  345.0 MB  38s left" in so many columns: what has no room is left out, in this order:
-// memory, the mean, the time that is left, the percents, the epoch. A run of less than half an
-// epoch has none.
+// MFU 51%  345.0 MB  38s left", of a device "GPU 38.2 GB", in so many columns: what has no room is
+// left out, in this order: memory, the mean, the time that is left, the percents, the epoch. A run
+// of less than half an epoch has none.
 std::string text_of(const StepLine& line, int columns = kFileColumns);
 // "  phases: forward 29%, loss 31%, backward 36%, reduce 3%; 12.3 GFLOP/s; NVMe: 1.2 GB read, 1.2
 // GB written, 12% waited"; what is less than half a percent is left out.

@@ -1,5 +1,7 @@
 #include "engine/step/batch_copies.h"
 
+#include <algorithm>
+
 #include "core/check.h"
 
 namespace fm::engine {
@@ -13,11 +15,12 @@ std::int64_t ids_of(core::BatchShape shape) {
 
 }  // namespace
 
-BatchCopies::BatchCopies(core::Device& device, core::Ledger& ledger, core::BatchShape shape,
-                         int micros)
+BatchCopies::BatchCopies(core::Device& device, core::Ledger& ledger, core::Ledger& host_ledger,
+                         core::BatchShape shape, int micros)
     : device_(device),
       memory_(ledger, core::Account::kData, core::Bytes(micros * ids_of(shape) * kId),
               device.memory()),
+      leaving_(host_ledger, core::Account::kData, memory_.bytes(), device.host_memory()),
       copied_(static_cast<std::size_t>(micros), false) {
   auto* at = static_cast<std::int32_t*>(memory_.data());
   for (int micro = 0; micro < micros; ++micro) {
@@ -26,16 +29,23 @@ BatchCopies::BatchCopies(core::Device& device, core::Ledger& ledger, core::Batch
   }
 }
 
-void BatchCopies::begin() { copied_.assign(copied_.size(), false); }
+void BatchCopies::begin() {
+  copied_.assign(copied_.size(), false);
+  read_ = device_.compute().record();
+}
 
 model::UnitInput::Copies BatchCopies::of(int micro, const data::MicroBatch& rows) {
   const auto index = static_cast<std::size_t>(micro);
   const Places& to = places_[index];
   if (!copied_[index]) {
     core::Queue& in = device_.in();
-    in.wait(device_.compute().record());  // who read the ids of another step
+    in.wait(read_);
     const auto copy = [&](const std::vector<std::int32_t>& ids, std::int32_t* there) {
-      in.copy_in(ids.data(), there, core::Bytes(std::ssize(ids) * kId));
+      const core::Bytes bytes(std::ssize(ids) * kId);
+      auto* const here = reinterpret_cast<std::int32_t*>(leaving_.span().data()) +
+                         (there - static_cast<std::int32_t*>(memory_.data()));
+      std::ranges::copy(ids, here);
+      in.copy_in(here, there, bytes);
     };
     copy(rows.tokens_BT, to.tokens_BT);
     copy(rows.labels_BT, to.labels_BT);

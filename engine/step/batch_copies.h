@@ -11,11 +11,13 @@
 namespace fm::engine {
 
 // Thread:   the rank's thread.
-// Lifetime: device and ledger outlive it.
+// Lifetime: device and ledgers outlive it.
 class BatchCopies {
  public:
-  // Of `micros` micro-batches with the rows of `shape`.
-  BatchCopies(core::Device& device, core::Ledger& ledger, core::BatchShape shape, int micros);
+  // Of `micros` micro-batches with the rows of `shape`. The ledgers: of the device's memory, and of
+  // the host's.
+  BatchCopies(core::Device& device, core::Ledger& ledger, core::Ledger& host_ledger,
+              core::BatchShape shape, int micros);
 
   // The rows of a step follow: nothing is copied yet.
   void begin();
@@ -33,8 +35,10 @@ class BatchCopies {
 
   core::Device& device_;
   core::Buffer memory_;
+  core::Buffer leaving_;        // the same ids in memory that copies reach without the host
   std::vector<Places> places_;  // by micro-batch
   std::vector<bool> copied_;
+  core::EventPtr read_;  // the ids of the step before
 };
 
 }  // namespace fm::engine

@@ -47,7 +47,8 @@ StepRuntime::StepRuntime(RankState& state, core::PhaseClock& clock, core::BlackB
       reaches_(state.memory, most_entries(state.model)),
       all_losses_(slot_loss_.size() * static_cast<std::size_t>(state.plan.mesh.shards())) {
   if (state.device == nullptr) return;
-  copies_.emplace(*state.device, state.ledger, state.plan.shape, state.plan.rules.micros);
+  copies_.emplace(*state.device, state.ledger, state.host_ledger, state.plan.shape,
+                  state.plan.rules.micros);
 }
 
 StepResult StepRuntime::train_step(const data::BatchStream& stream, const StepRequest& request) {

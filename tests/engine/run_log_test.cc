@@ -34,6 +34,10 @@ TEST(StepLineText, HasWhatIsLookedAtFirst) {
   EXPECT_EQ(text_of(line),
             "step 12/100 12%  loss 5.4321  lr 3.00e-04  norm 1.234  500,000 tokens/s  12.3 GB  "
             "12h05m left");
+  line.device_memory = core::Bytes(38'200'000'000);
+  EXPECT_EQ(text_of(line),
+            "step 12/100 12%  loss 5.4321  lr 3.00e-04  norm 1.234  500,000 tokens/s  GPU 38.2 GB  "
+            "12h05m left");
   line.mean_loss = 5.5;
   line.seconds_left.reset();
   line.loss_scale = 65536.0;
@@ -227,6 +231,17 @@ TEST(RunTotals, GiveMeansAndWhatIsLeft) {
             "             eat");
 }
 
+TEST(RunTotals, TellWhatTheDeviceHeld) {
+  RunTotals totals;
+  StepLine line = long_line();
+  totals.add(line);
+  EXPECT_EQ(totals.summary("", {}).find("GPU"), std::string::npos);
+  line.device_memory = core::Bytes(38'200'000'000);
+  totals.add(line);
+  EXPECT_TRUE(totals.summary("", {}).ends_with("at most 12.3 GB on rank 0, 38.2 GB of its GPU"))
+      << totals.summary("", {});
+}
+
 // Weights of 4 P bytes, with two moments 12 P.
 TEST(DiskNeed, CountsWhatLiesThereAtOnce) {
   TrainOptions options;
@@ -319,6 +334,9 @@ TEST(StepLineJson, HoldsMemoryFaultsAndPhases) {
   EXPECT_NE(text.find("\"mem_peak_bytes\": 4096, \"minor_faults\": 17"), std::string::npos) << text;
   EXPECT_NE(text.find("\"other\": 1.250}"), std::string::npos) << text;
   EXPECT_EQ(text.find("nvme"), std::string::npos) << text;
+  line.device_memory = core::Bytes(8192);
+  EXPECT_NE(json_of(line).find("\"mem_peak_bytes\": 4096, \"device_mem_bytes\": 8192, "),
+            std::string::npos);
 }
 
 TEST(StepLineJson, TellsWhatWentToTheDisk) {

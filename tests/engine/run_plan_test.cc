@@ -46,6 +46,26 @@ TEST_F(Plans, PipeNeighboursExchangeOneHiddenStatePerMicro) {
   EXPECT_EQ(of(2), (Wire{{"R", Bytes(0)}, {"sg", hidden() * 3}}));
 }
 
+// 64 MiB in rows of each other rank, of multiples of 64 numbers.
+TEST_F(Plans, OfCardsCountTheMemoryOfCanonicalSums) {
+  options_.device.kind = DeviceKind::kCuda;
+  options_.sum_order = core::SumOrder::kCanonical;
+  const auto scratch = [&](int ranks, bool shared) {
+    options_.device.shared = shared;
+    return plan(ranks).memory(0).scratch;
+  };
+  EXPECT_EQ(scratch(4, false) - scratch(4, true), Bytes(3 * 4 * 5'592'384));
+  EXPECT_EQ(scratch(1, false), scratch(1, true)) << "one rank adds nothing";
+}
+
+TEST_F(Plans, OfDevicesRoundHiddenStatesToWholeAlignments) {
+  options_.max_seq_len = 7;
+  options_.element = core::DType::kBF16;
+  EXPECT_EQ(plan(1).hidden_slot(), Bytes(2 * 2 * 7 * 96));  // 2688
+  options_.device.kind = DeviceKind::kFake;
+  EXPECT_EQ(plan(1).hidden_slot(), Bytes(2816));
+}
+
 TEST_F(Plans, InBf16WeightsAndHiddenStatesAreHalfAsWideAndGradientsAreNot) {
   options_.pipe_parallel_size = 2;
   options_.zero_stage = 3;
