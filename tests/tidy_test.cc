@@ -154,7 +154,7 @@ const Limits kLimits = {
                          "cublasLt", "cuda_", "nccl", "liburing"},
     .stand_for_libraries = {"comm/nccl/nccl_library.h", "comm/wire/late_mpi.h",
                             "device/cuda/cuda_call.h", "device/cuda/cuda_queue.h",
-                            "kernels/cuda/launch.h"},
+                            "kernels/cuda/launch.h", "tests/on_device/on_card.h"},
 };
 
 // Sources that are declared in a header of another name, and why.

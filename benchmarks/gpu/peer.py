@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """The peer on one card: transformers' Llama, SDPA, torch.compile, fused AdamW.
 
-  peer.py MODEL VARIANT STEPS FOLDER
+  peer.py MODEL VARIANT STEPS FOLDER [WEIGHTS]
 
 VARIANT: A fp32 parameters with bf16 autocast; B bf16 parameters with fp32 masters and moments in
-the fused AdamW; C is B with liger's kernels. Prints one line of JSON.
+the fused AdamW; C is B with liger's kernels; eager is B that nothing compiles. WEIGHTS: a folder
+for those that it begins with. Prints one line of JSON.
 """
 import json
 import pathlib
@@ -17,17 +18,19 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import workload
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # a CPU only tries the script
+
 
 def make_model(model, variant):
     settings = {k: v for k, v in workload.config(model).items()
                 if k not in ("model_type", "architectures", "torch_dtype")}
     torch.manual_seed(7)
-    with torch.device("cuda"):
+    with torch.device(DEVICE):
         made = LlamaForCausalLM(LlamaConfig(**settings, attn_implementation="sdpa", use_cache=False))
     if variant == "C":
         from liger_kernel.transformers import apply_liger_kernel_to_llama
         apply_liger_kernel_to_llama(model=made)
-    made = made.to("cuda", dtype=torch.float32 if variant == "A" else torch.bfloat16)
+    made = made.to(DEVICE, dtype=torch.float32 if variant == "A" else torch.bfloat16)
     return made.train()
 
 
@@ -38,6 +41,8 @@ def main():
     rows = torch.frombuffer(bytearray((folder / "tokens.bin").read_bytes()), dtype=torch.int32)
     rows = rows.view(-1, batch, length + 1).long()
     net = make_model(model, variant)
+    if len(sys.argv) > 5:
+        net.save_pretrained(sys.argv[5])
     parameters = list(net.parameters())
     masters = [p.detach().float().clone().requires_grad_() for p in parameters] if variant != "A" \
         else parameters
@@ -46,22 +51,23 @@ def main():
                                   eps=adamw["eps"], weight_decay=adamw["weight_decay"], fused=True)
 
     def loss_of(ids, labels):
-        with torch.autocast("cuda", torch.bfloat16, enabled=variant == "A"):
+        with torch.autocast(DEVICE, torch.bfloat16, enabled=variant == "A"):
             if variant == "C":
                 return net(input_ids=ids, labels=labels, shift_labels=labels).loss
             logits = net(input_ids=ids).logits
         return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
 
-    if variant != "C":  # the loss, too: its logits are the largest array
+    if variant in "AB":  # the loss, too: its logits are the largest array
         loss_of = torch.compile(loss_of, dynamic=False)
 
     times, losses = [], []
     for step in range(steps):
-        torch.cuda.synchronize()
+        if DEVICE == "cuda":
+            torch.cuda.synchronize()
         start = time.perf_counter()
         total = 0.0
         for part in range(parts):
-            micro = rows[(step * parts + part) % len(rows)].cuda(non_blocking=True)
+            micro = rows[(step * parts + part) % len(rows)].to(DEVICE, non_blocking=True)
             loss = loss_of(micro[:, :-1].contiguous(), micro[:, 1:].contiguous()) / parts
             loss.backward()
             total += loss.detach()
@@ -78,12 +84,13 @@ def main():
             p.grad = None
         losses.append(float(total))
         times.append(time.perf_counter() - start)
-    step_time = statistics.median(times[2:])
+    step_time = statistics.median(times[2:] or times)
+    memory = (torch.cuda.max_memory_allocated, torch.cuda.max_memory_reserved)
+    allocated, reserved = (read() if DEVICE == "cuda" else 0 for read in memory)
     print(json.dumps({"peer": variant, "model": name, "first_step_s": times[0],
                       "step_s": step_time, "losses": losses,
                       "tokens_per_second": workload.tokens_per_step(model) / step_time,
-                      "allocated": torch.cuda.max_memory_allocated(),
-                      "reserved": torch.cuda.max_memory_reserved()}))
+                      "allocated": allocated, "reserved": reserved}))
 
 
 if __name__ == "__main__":

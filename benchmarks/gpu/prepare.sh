@@ -8,7 +8,7 @@ build=${1:-build}
 bundle=$build/gpu_bundle
 rm -rf "$bundle"
 mkdir -p "$bundle/bin/late" "$bundle/lib"
-for program in fmengine-train tests/on_device/cuda_device_test; do
+for program in fmengine fmengine-run fmengine-train tests/on_device/cuda_device_test; do
   if [ ! -x "$build/$program" ]; then
     echo "prepare: $build/$program is required; run scripts/build.sh --tests where nvcc is" >&2
     exit 1

@@ -2,16 +2,18 @@
 # One device run: at most 8 minutes, a table at the end, OUT/gpu.json. Needs the bundle that
 # prepare.sh made where nvcc is; on the machine with the GPU it needs python3 with torch and
 # transformers for the peer, and nothing for ours but NVIDIA's driver, cuBLASLt and cuDNN.
-#   benchmarks/gpu/run.sh [BUNDLE [OUT [SECONDS]]]    BUNDLE: the folder, or its .tar.xz
+#   benchmarks/gpu/run.sh [BUNDLE [OUT [SECONDS [PART ...]]]]    BUNDLE: the folder, or its .tar.xz
+# PART: `correct` and `speed` are two runs that hold all; measure.py has the single ones.
+# FM_GPU_DEVICE=fake tries the scripts where there is no GPU: small models, no speed.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 bundle=${1:-build/gpu_bundle}
 case $bundle in
   *.tar.xz)
-    tar -C "$(dirname "$bundle")" -xJf "$bundle"
+    python3 -m tarfile -e "$bundle" "$(dirname "$bundle")" || exit 1
     bundle=${bundle%.tar.xz}
     ;;
 esac
 out=${2:-${OUT:-/tmp/fmengine_gpu}}
-export FME_PYTHON=${FME_PYTHON:-$(command -v python3)}
-exec python3 "$bundle/measure.py" "$bundle" "$out" "${3:-480}"
+export FME_PYTHON=${FME_PYTHON:-$(python3 -c 'import sys; print(sys.executable)')}
+exec python3 "$bundle/measure.py" "$bundle" "$out" "${@:3}"

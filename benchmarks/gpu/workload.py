@@ -1,11 +1,14 @@
 """Models of models.json: their config.json, DeepSpeed JSON and tokens, alike for us and the peer."""
 import array
 import json
+import os
 import pathlib
 import random
 
 HERE = pathlib.Path(__file__).resolve().parent
 MODELS = json.loads((HERE / "models.json").read_text())
+if os.environ.get("FM_GPU_DEVICE", "cuda") != "cuda":  # the scripts are tried, not a card
+    MODELS = {name: {**model, **MODELS["tried"]} for name, model in MODELS.items()}
 ADAMW = {"lr": 3e-4, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1}
 CLIP = 1.0
 
@@ -50,10 +53,15 @@ def write_tokens(path, model, steps):
     path.write_bytes(ids.tobytes())
 
 
-def write_all(folder, name, steps, element="bf16", zero=None):
-    folder.mkdir(parents=True, exist_ok=True)
-    model = MODELS[name]
-    (folder / "config.json").write_text(json.dumps(config(model)))
-    (folder / "deepspeed.json").write_text(json.dumps(deepspeed(model, element, zero)))
-    write_tokens(folder / "tokens.bin", model, steps)
-    return model
+def written(work, name, element="bf16", zero=None, more=None, suffix=""):
+    """The folder of a model, its DeepSpeed JSON with `more`, and tokens of two steps or more. A
+    folder that is there stays: what differs needs a suffix of its own."""
+    folder = work / f"{name}-{element}{suffix}".replace(" ", "_")
+    if not folder.exists():
+        folder.mkdir()
+        model = MODELS[name]
+        (folder / "config.json").write_text(json.dumps(config(model)))
+        settings = {**deepspeed(model, element, zero), **(more or {})}
+        (folder / "deepspeed.json").write_text(json.dumps(settings))
+        write_tokens(folder / "tokens.bin", model, model.get("steps", 2))
+    return folder

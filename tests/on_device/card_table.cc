@@ -1,6 +1,7 @@
 // Every entry of the card's table, on the card's queue.
 #include <memory>
 
+#include "core/check.h"
 #include "device/cuda.h"
 #include "tests/emulated/emulated_case.h"
 
@@ -35,6 +36,7 @@ template <auto kPart, auto kEntry, class W, class... Parameters>
 void pass(void (*&entry)(W&, Parameters...)) {
   entry = [](W&, Parameters... parameters) {
     core::Work work = work_of_card();
+    FM_CHECK(kPart().*kEntry != nullptr, "the card has no such kernel");
     (kPart().*kEntry)(work, parameters...);
     work.queue->finish();
   };
@@ -68,10 +70,8 @@ void fill_elements(kernels::ElementTable<T, kernels::WithWork>& to) {
   pass<kPart, &Table::split_products>(to.split_products);
   pass<kPart, &Table::swiglu>(to.swiglu);
   pass<kPart, &Table::swiglu_backward>(to.swiglu_backward);
-  if constexpr (!std::is_same_v<T, float>) {
-    pass<kPart, &Table::widen>(to.widen);
-    pass<kPart, &Table::narrow>(to.narrow);
-  }
+  pass<kPart, &Table::widen>(to.widen);
+  pass<kPart, &Table::narrow>(to.narrow);
 }
 
 template <class T>

@@ -8,6 +8,7 @@
 
 #include "device/cuda.h"
 #include "tests/emulated/attention_formula.h"
+#include "tests/on_device/on_card.h"
 
 namespace fm::emulated {
 namespace {
@@ -35,28 +36,33 @@ void expect_the_formula(const AttentionShape& shape, core::Bytes space, core::De
                                 .folder = testing::TempDir() + "/fm_cudnn_plans"});
   ASSERT_NE(opened.library, nullptr) << opened.problem;
   std::string warnings;
-  std::vector<float> memory(index(space.count()) / sizeof(float));
+  const OnCard<float> memory(std::vector<float>(index(space.count()) / sizeof(float)));
   CardAttention attention(std::move(opened.library),
                           {.architecture = facts.architecture,
                            .workspace = {memory.data(), space},
                            .warn = [&](const std::string& text) { warnings += text; }});
   const Inputs<T> in(shape);
   const Formula<T> formula(in);
-  Forward<T> by{poisoned<T>(std::ssize(in.q)), poisoned<float>(shape.batch.tokens() * shape.heads)};
-  Gradients<T> got{poisoned<T>(std::ssize(in.q)), poisoned<T>(std::ssize(in.k)),
-                   poisoned<T>(std::ssize(in.v))};
+  const OnCard<T> q(in.q), k(in.k), v(in.v), dout(in.dout);
+  const OnCard<T> out(poisoned<T>(std::ssize(in.q)));
+  const OnCard<float> logsumexp(poisoned<float>(shape.batch.tokens() * shape.heads));
+  const OnCard<T> dq(poisoned<T>(std::ssize(in.q)));
+  const OnCard<T> dk(poisoned<T>(std::ssize(in.k)));
+  const OnCard<T> dv(poisoned<T>(std::ssize(in.v)));
   void* const stream = dynamic_cast<kernels::cuda::Stream&>(card.compute()).handle();
-  const bool done = attention.forward<T>(stream, shape,
-                                         {in.q.data(), in.k.data(), in.v.data(), by.out.data(),
-                                          by.logsumexp.data()}) &&
-                    attention.backward<T>(stream, shape, backward_arrays(in, by, got));
+  const bool done =
+      attention.forward<T>(stream, shape,
+                           {q.data(), k.data(), v.data(), out.data(), logsumexp.data()}) &&
+      attention.backward<T>(stream, shape,
+                            {q.data(), k.data(), v.data(), out.data(), logsumexp.data(),
+                             dout.data(), dq.data(), dk.data(), dv.data()});
   ASSERT_TRUE(done) << warnings;
   card.compute().finish();
   const Expected& expected = formula.results();
-  EXPECT_LT(distance(expected.out, by.out), tolerance<T>().forward);
-  EXPECT_LT(distance(expected.dq, got.dq), tolerance<T>().backward);
-  EXPECT_LT(distance(expected.dk, got.dk), tolerance<T>().backward);
-  EXPECT_LT(distance(expected.dv, got.dv), tolerance<T>().backward);
+  EXPECT_LT(distance(expected.out, out.read()), tolerance<T>().forward);
+  EXPECT_LT(distance(expected.dq, dq.read()), tolerance<T>().backward);
+  EXPECT_LT(distance(expected.dk, dk.read()), tolerance<T>().backward);
+  EXPECT_LT(distance(expected.dv, dv.read()), tolerance<T>().backward);
 }
 
 TEST(CudnnOnCard, HasTheFormulasNumbersInPiecesOfEverySize) {

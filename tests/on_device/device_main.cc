@@ -11,14 +11,16 @@
 
 namespace {
 
-// Blocks are not given back: tests run for a minute.
+// Blocks are not given back: tests run for a minute. What is larger than a kernel of these tests
+// reads is copied to the card instead (on_card.h), and lies in the heap.
 constexpr std::size_t kPool = std::size_t{6} << 30;
+constexpr std::size_t kLarge = std::size_t{32} << 20;
 constexpr std::size_t kStack = std::size_t{64} << 20;
 std::byte* pool = nullptr;
 std::atomic<std::size_t> used{0};
 
 void* take(std::size_t bytes) {
-  if (pool == nullptr) return std::malloc(bytes);
+  if (pool == nullptr || bytes >= kLarge) return std::malloc(bytes);
   const std::size_t at = used.fetch_add((bytes + 255) / 256 * 256);
   if (at + bytes > kPool) throw std::bad_alloc();
   return pool + at;
