@@ -83,7 +83,7 @@ class Session:
         return None
 
     def words(self, folder, output, steps, more=(), device=DEVICE):
-        """Of a run of the model in `folder`, as workload.write_all wrote it."""
+        """Of a run of the model in `folder`, as workload.written made it."""
         length = json.loads((folder / "config.json").read_text())["max_position_embeddings"]
         return ["--deepspeed_config", folder / "deepspeed.json", "--data_path",
                 folder / "tokens.bin", "--max_seq_len", length, "--train_steps", steps,
@@ -108,9 +108,9 @@ class Session:
         lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
         return [line for line in lines if "step" in line]
 
-    def planned_bytes(self, name, folder, more=()):
+    def planned_bytes(self, name, folder):
         """What the plan says that a rank needs of its card; None where it failed."""
-        words = self.words(folder, self.work / "planned", 1, more, "cuda")
+        words = self.words(folder, self.work / "planned", 1, device="cuda")
         said = self.call(f"{name} plan", [self.program("fmengine-train"), "--plan", "--json",
                                           "--model_config", folder / "config.json",
                                           "--device_card", "H200", *words], 30)

@@ -12,27 +12,12 @@ class CudaMoment : public Moment {
     check(cudaEventCreate(&event_), card_.name, "cudaEventCreate");
     check(cudaEventRecord(event_, stream), card_.name, "cudaEventRecord");
   }
-  ~CudaMoment() override {
-    cudaSetDevice(card_.number);  // any thread may drop it
-    cudaEventDestroy(event_);
-  }
+  ~CudaMoment() override { card_.drop(event_); }
   CudaMoment(const CudaMoment&) = delete;
   CudaMoment& operator=(const CudaMoment&) = delete;
 
-  bool has_come() const override {
-    card_.use();
-    const cudaError_t answer = cudaEventQuery(event_);
-    if (answer == cudaErrorNotReady) {
-      cudaGetLastError();  // no error; a kernel that starts next shall not find it
-      return false;
-    }
-    check(answer, card_.name, kUnknown);
-    return true;
-  }
-  void finish() const override {
-    card_.use();
-    check(cudaEventSynchronize(event_), card_.name, kUnknown);
-  }
+  bool has_come() const override { return card_.has_come(event_, kUnknown); }
+  void finish() const override { card_.finish(event_, kUnknown); }
   double milliseconds_since(const Moment& earlier) const override {
     const auto* const other = dynamic_cast<const CudaMoment*>(&earlier);
     FM_CHECK(other != nullptr, "a moment of another clock");

@@ -27,14 +27,32 @@ void OpenCard::use() const {
   used = number;
 }
 
+bool OpenCard::has_come(cudaEvent_t event, const char* during) const {
+  use();
+  const cudaError_t answer = cudaEventQuery(event);
+  if (answer == cudaErrorNotReady) {
+    cudaGetLastError();  // no error; a kernel that starts next shall not find it
+    return false;
+  }
+  check(answer, name, during);
+  return true;
+}
+
+void OpenCard::finish(cudaEvent_t event, const char* during) const {
+  use();
+  check(cudaEventSynchronize(event), name, during);
+}
+
+void OpenCard::drop(cudaEvent_t event) const noexcept {
+  cudaSetDevice(number);
+  cudaEventDestroy(event);
+}
+
 CudaEvent::CudaEvent(const OpenCard& card) : card_(card) {
   check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), card_.name, "cudaEventCreate");
 }
 
-CudaEvent::~CudaEvent() {
-  cudaSetDevice(card_.number);  // any thread may drop it
-  cudaEventDestroy(event_);
-}
+CudaEvent::~CudaEvent() { card_.drop(event_); }
 
 void CudaEvent::record(cudaStream_t stream, const char* during) {
   during_ = during;
@@ -42,21 +60,14 @@ void CudaEvent::record(cudaStream_t stream, const char* during) {
 }
 
 bool CudaEvent::has_come() const {
-  card_.use();
-  const cudaError_t answer = cudaEventQuery(event_);
-  if (answer == cudaErrorNotReady) {
-    cudaGetLastError();  // no error; a kernel that starts next shall not find it
-    return false;
-  }
-  check(answer, card_.name, during_);
+  if (!card_.has_come(event_, during_)) return false;
   card_.host->rethrow();
   card_.times->settle();
   return true;
 }
 
 void CudaEvent::finish() {
-  card_.use();
-  check(cudaEventSynchronize(event_), card_.name, during_);
+  card_.finish(event_, during_);
   card_.host->rethrow();
   card_.times->settle();
 }

@@ -54,6 +54,10 @@ struct OpenCard {
 
   // Makes it the card of the caller's thread.
   void use() const;
+  // Of events, by any thread. `during`: what was queued before, for messages.
+  bool has_come(cudaEvent_t event, const char* during) const;
+  void finish(cudaEvent_t event, const char* during) const;
+  void drop(cudaEvent_t event) const noexcept;
 };
 
 // Events without times, which are cheap to make again: they go back where they came from.

@@ -31,7 +31,7 @@ BatchCopies::BatchCopies(core::Device& device, core::Ledger& ledger, core::Ledge
 
 void BatchCopies::begin() {
   copied_.assign(copied_.size(), false);
-  read_ = device_.compute().record();
+  device_.in().wait(device_.compute().record());  // who read the ids of another step
 }
 
 model::UnitInput::Copies BatchCopies::of(int micro, const data::MicroBatch& rows) {
@@ -39,7 +39,6 @@ model::UnitInput::Copies BatchCopies::of(int micro, const data::MicroBatch& rows
   const Places& to = places_[index];
   if (!copied_[index]) {
     core::Queue& in = device_.in();
-    in.wait(read_);
     const auto copy = [&](const std::vector<std::int32_t>& ids, std::int32_t* there) {
       const core::Bytes bytes(std::ssize(ids) * kId);
       auto* const here = reinterpret_cast<std::int32_t*>(leaving_.span().data()) +

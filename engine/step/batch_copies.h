@@ -38,7 +38,6 @@ class BatchCopies {
   core::Buffer leaving_;        // the same ids in memory that copies reach without the host
   std::vector<Places> places_;  // by micro-batch
   std::vector<bool> copied_;
-  core::EventPtr read_;  // the ids of the step before
 };
 
 }  // namespace fm::engine

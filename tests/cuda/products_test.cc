@@ -18,7 +18,6 @@ namespace fm::device::cuda {
 namespace {
 
 using core::Bf16;
-using core::F16;
 using kernels::Beta;
 using kernels::Form;
 using kernels::GemmShape;
@@ -66,17 +65,6 @@ class Shifted {
   std::unique_ptr<void, Aligned> data_;
   T* begin_;
 };
-
-template <class T_, class C_>
-struct Types {
-  using T = T_;
-  using C = C_;
-};
-
-template <class C>
-constexpr double kTolerance = std::is_same_v<C, float>  ? 1e-5
-                              : std::is_same_v<C, Bf16> ? 5e-3
-                                                        : 1e-3;
 
 Variable kLibraries("FME_CUDA_LIBS", FM_FAKE_LIBRARIES);
 
@@ -137,7 +125,7 @@ class ProductsOf : public testing::Test {
 
   void expect(const Case& at) {
     const double error = error_of(at);
-    EXPECT_TRUE(error < kTolerance<C>)
+    EXPECT_TRUE(error < kernels::kProductTolerance<C>)
         << error << " of " << at.product.shape.m << " x " << at.product.shape.n << " x "
         << at.product.shape.k << ", forms " << static_cast<int>(at.product.a_form) << " and "
         << static_cast<int>(at.product.b_form) << ", slack " << at.product.slack << ", beta "
@@ -147,9 +135,7 @@ class ProductsOf : public testing::Test {
   CardProducts products_{"GPU 0 (fake)"};
   Room room_;
 };
-using AllTypes = testing::Types<Types<float, float>, Types<Bf16, float>, Types<Bf16, Bf16>,
-                                Types<F16, float>, Types<F16, F16>>;
-TYPED_TEST_SUITE(ProductsOf, AllTypes);
+TYPED_TEST_SUITE(ProductsOf, kernels::AllProductTypes);
 
 TYPED_TEST(ProductsOf, EqualThreeLoopsInAllFormsWithStridesAndBetas) {
   for (const GemmShape shape : {GemmShape{1, 1, 1}, GemmShape{7, 5, 3}, GemmShape{16, 33, 31},

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "core/element.h"
@@ -14,6 +15,22 @@
 namespace fm::kernels {
 
 inline constexpr Form kForms[] = {Form::kAsIs, Form::kTransposed};
+
+// Elements of the operands and of the result that a library multiplies.
+template <class T_, class C_>
+struct ProductTypes {
+  using T = T_;
+  using C = C_;
+};
+using AllProductTypes =
+    testing::Types<ProductTypes<float, float>, ProductTypes<core::Bf16, float>,
+                   ProductTypes<core::Bf16, core::Bf16>, ProductTypes<core::F16, float>,
+                   ProductTypes<core::F16, core::F16>>;
+// Of its relative error against fp64.
+template <class C>
+constexpr double kProductTolerance = std::is_same_v<C, float>        ? 1e-5
+                                     : std::is_same_v<C, core::Bf16> ? 5e-3
+                                                                     : 1e-3;
 
 template <class T>
 struct RandomProduct {

@@ -18,16 +18,6 @@ using kernels::GemmShape;
 using kernels::kForms;
 using kernels::RandomProduct;
 
-template <class T_, class C_>
-struct Types {
-  using T = T_;
-  using C = C_;
-};
-template <class C>
-constexpr double kTolerance = std::is_same_v<C, float>  ? 1e-5
-                              : std::is_same_v<C, Bf16> ? 5e-3
-                                                        : 1e-3;
-
 template <class Both>
 class ProductsOnCard : public testing::Test {
  protected:
@@ -71,7 +61,7 @@ class ProductsOnCard : public testing::Test {
         square += wanted * wanted;
       }
     }
-    EXPECT_TRUE(std::sqrt(error / square) < kTolerance<C>)
+    EXPECT_TRUE(std::sqrt(error / square) < kernels::kProductTolerance<C>)
         << std::sqrt(error / square) << " of " << p.shape.m << " x " << p.shape.n << " x "
         << p.shape.k << ", forms " << static_cast<int>(p.a_form) << " and "
         << static_cast<int>(p.b_form) << ", slack " << p.slack << ", beta "
@@ -97,9 +87,7 @@ class ProductsOnCard : public testing::Test {
     }
   }
 };
-using AllTypes = testing::Types<Types<float, float>, Types<Bf16, float>, Types<Bf16, Bf16>,
-                                Types<F16, float>, Types<F16, F16>>;
-TYPED_TEST_SUITE(ProductsOnCard, AllTypes);
+TYPED_TEST_SUITE(ProductsOnCard, kernels::AllProductTypes);
 
 TYPED_TEST(ProductsOnCard, EqualThreeLoopsInAllFormsWithStridesAndBetas) {
   for (const GemmShape shape : {GemmShape{1, 1, 1}, GemmShape{7, 5, 3}, GemmShape{16, 33, 31},
