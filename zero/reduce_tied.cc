@@ -33,9 +33,10 @@ void TiedReduction::run(const core::Work& work, GradStore& grads) {
     kernels::add(work, std::ssize(mine), mine.data(), other.data());
     return;
   }
-  comm::Pending sent = pipe_.send({mine.data(), tied.exchanged, DType::kF32}, tied.peer);
-  pipe_.receive({other.data(), tied.exchanged, DType::kF32}, tied.peer).wait(work);
-  sent.wait(work);
+  comm::Exchange ends = comm::exchange(pipe_, {mine.data(), tied.exchanged, DType::kF32}, tied.peer,
+                                       {other.data(), tied.exchanged, DType::kF32}, tied.peer);
+  ends.received.wait(work);
+  ends.sent.wait(work);
   kernels::add(work, std::ssize(mine), other.data(), mine.data());  // head + embedding, either way
 }
 

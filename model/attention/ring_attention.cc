@@ -131,17 +131,17 @@ class RotatingKv {
 
   const comm::Communicator& ring() const { return ring_; }
   T* current() { return current_; }
-  // Posts the send to the next rank and the receive from the previous one.
+  // Posts the message to the next rank and the one from the previous.
   void post() {
     const core::Elements count(elements_);
     const int ranks = ring_.size();
-    receiving_ =
-        ring_.receive({incoming_, count, core::kDTypeOf<T>}, (ring_.rank() + ranks - 1) % ranks);
-    sending_ = ring_.send({current_, count, core::kDTypeOf<T>}, (ring_.rank() + 1) % ranks);
+    turn_ =
+        comm::exchange(ring_, {current_, count, core::kDTypeOf<T>}, (ring_.rank() + 1) % ranks,
+                       {incoming_, count, core::kDTypeOf<T>}, (ring_.rank() + ranks - 1) % ranks);
   }
   void wait(const core::Work& work) {
-    sending_.wait(work);
-    receiving_.wait(work);
+    turn_.sent.wait(work);
+    turn_.received.wait(work);
     std::swap(current_, incoming_);
   }
   static core::Bytes scratch(std::int64_t elements) {
@@ -152,7 +152,7 @@ class RotatingKv {
   comm::Communicator& ring_;
   std::int64_t elements_;
   T *current_, *incoming_;
-  comm::Pending sending_, receiving_;
+  comm::Exchange turn_;
 };
 
 // The array in fp32: itself, or a converted copy in `memory`.
