@@ -17,4 +17,6 @@ done
 scripts/setup.sh --tests "${setup_arguments[@]}"
 scripts/build.sh --tests
 export FM_ORACLE_PYTHON=${FM_ORACLE_PYTHON:-$PWD/.deps/oracle/bin/python}
-ctest --test-dir build --output-on-failure --no-tests=error -j "$(nproc)" "${selection[@]}"
+# One test more than cores: those of processes wait for half of their time.
+ctest --test-dir build --output-on-failure --no-tests=error -j "$(($(nproc) + 1))" \
+  "${selection[@]}"

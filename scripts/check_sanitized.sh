@@ -19,9 +19,12 @@ slow+=':Answers.OfALongConversationThatIsRewrittenGetTextsUpToALimit'
 slow+=':Page.AMillionStepsStayBelowAMegabyte:*.SharedMemoryMovesTheSame/5'
 slow+=':Sizes/ThreadWorld.EveryVerbMovesWhatItSaysAndSumsByTheTree/5'
 slow+=':GradStore.CanonicalOrderOfAnyNumberOfSlotsIsOneTreeOnAnyNumberOfRanks'
-# Damaged frames are a matter of addresses, verbs one of threads.
+# Damaged frames and long lines are a matter of addresses, verbs one of threads.
 case $kinds in
-  thread) slow+=':TcpFrames.DamagedOnesAreRefusedOrReadWithoutMoreMemoryThanTheySend' ;;
+  thread)
+    slow+=':TcpFrames.DamagedOnesAreRefusedOrReadWithoutMoreMemoryThanTheySend'
+    slow+=':PrepareText.ALineHasALimit:PrepareText.LongLinesAndNamesAreWhole'
+    ;;
   *) slow+=':*World.*' ;;
 esac
 export GTEST_FILTER="-$slow"
