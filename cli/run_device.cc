@@ -17,17 +17,6 @@ namespace {
 
 using engine::DeviceKind;
 
-// Whether every rank finds a GPU of its own.
-bool all_have_one(const comm::LaunchInfo& launch, comm::Communicator& world) {
-  const std::size_t cards = device::search_cuda().cards.size();
-  const bool mine =
-      cards > static_cast<std::size_t>(launch.local_rank) || (cards == 1 && launch.local_size == 1);
-  for (const std::int64_t has : comm::gather_numbers(world, mine ? 1 : 0)) {
-    if (has == 0) return false;
-  }
-  return true;
-}
-
 // Where the process sees one GPU, somebody has chosen it for the rank.
 int number_of(const engine::DeviceOptions& options, const comm::LaunchInfo& launch,
               std::size_t cards) {
@@ -35,6 +24,22 @@ int number_of(const engine::DeviceOptions& options, const comm::LaunchInfo& laun
   if (cards == 1) return 0;
   return options.shared && cards > 0 ? launch.local_rank % static_cast<int>(cards)
                                      : launch.local_rank;
+}
+
+// Why not every rank has a GPU of its own; "": every rank has one. The same for all.
+std::string lacking(const engine::DeviceOptions& options, const comm::LaunchInfo& launch,
+                    comm::Communicator& world) {
+  const FoundCard mine = found_card(device::search_cuda(), options, launch);
+  std::string why = comm::first_problem(world, mine.why);
+  if (!why.empty() || options.shared) return why;
+  return shared_cards(comm::gather_texts(world, mine.card));
+}
+
+// For the banner of a run on CPUs.
+std::string unused_cards() {
+  const std::size_t cards = device::card_files().size();
+  if (cards == 0) return "";
+  return core::concat(cards, cards == 1 ? " GPU is" : " GPUs are", " not used: --device cuda");
 }
 
 RunDevice open_card(const engine::DeviceOptions& options, const comm::LaunchInfo& launch,
@@ -77,11 +82,14 @@ RunDevice open_card(const engine::DeviceOptions& options, const comm::LaunchInfo
 
 RunDevice open_run_device(engine::DeviceOptions& options, const comm::LaunchInfo& launch,
                           comm::Communicator& world, int limit_ms, const OnLinkEnd& on_end) {
-  if (options.kind == DeviceKind::kAuto) {
-    options.kind = all_have_one(launch, world) ? DeviceKind::kCuda : DeviceKind::kCpu;
-  }
   RunDevice run;
   run.memory = machine::memory_limits();
+  if (options.kind == DeviceKind::kCpu) run.line = unused_cards();
+  if (options.kind == DeviceKind::kAuto) {
+    const std::string why = lacking(options, launch, world);
+    options.kind = why.empty() ? DeviceKind::kCuda : DeviceKind::kCpu;
+    if (!why.empty()) run.line = "no GPU for every rank: " + why;
+  }
   if (options.kind == DeviceKind::kFake) {
     const auto ranks = static_cast<std::uint64_t>(world.size());
     run.device = std::make_unique<device::FakeDevice>(options.seed * ranks +
@@ -96,9 +104,12 @@ std::unique_ptr<core::Device> open_device(const engine::DeviceOptions& options) 
   switch (options.kind) {
     case DeviceKind::kCpu: return nullptr;
     case DeviceKind::kFake: return std::make_unique<device::FakeDevice>(options.seed);
-    case DeviceKind::kAuto:
-      if (device::search_cuda().cards.empty()) return nullptr;
+    case DeviceKind::kAuto: {
+      const device::CudaSearch search = device::search_cuda();
+      device::require_none(search.is_fault ? search.problem : "", true);
+      if (search.cards.empty()) return nullptr;
       break;
+    }
     case DeviceKind::kCuda: break;
   }
   return device::open_cuda(std::max(0, options.number), device::CardAttends::kByOurKernels);
@@ -122,17 +133,39 @@ PlanDevice plan_device(core::Bytes asked_memory, const std::string& asked_card) 
 
 std::vector<std::string> device_report() {
   const device::CudaSearch search = device::search_cuda();
-  if (!search.problem.empty()) return {"GPU        none: " + search.problem};
   std::vector<std::string> lines;
+  if (!search.problem.empty()) lines.push_back("GPU        none: " + search.problem);
   for (std::size_t i = 0; i < search.cards.size(); ++i) {
     const device::CudaCard& card = search.cards[i];
     lines.push_back(core::concat(
         "GPU        cuda:", i, " ", card.name, ", ", card.uuid, ", ", core::human(card.memory),
         ", architecture ", card.architecture / 10, ".", card.architecture % 10,
-        device::runs_on(card.architecture) ? "" : ", which this build has no kernels for"));
+        device::runs_on(card.architecture) ? "" : ", which this build has no kernels for",
+        ", driver for CUDA ", device::cuda_version_text(search.answers.driver_version)));
   }
   for (std::string& line : device::cuda_libraries()) lines.push_back(std::move(line));
   return lines;
+}
+
+FoundCard found_card(const device::CudaSearch& search, const engine::DeviceOptions& options,
+                     const comm::LaunchInfo& launch) {
+  device::require_none(search.is_fault ? search.problem : "", true);
+  const std::string host = core::host_name();
+  if (search.cards.empty()) {
+    return {"", search.answers.files.empty() ? host + " has none"
+                                             : core::concat(host, ": ", search.problem)};
+  }
+  const auto number = static_cast<std::size_t>(number_of(options, launch, search.cards.size()));
+  if (number >= search.cards.size()) {
+    return {"", core::concat(host, " has ", launch.local_size, " ranks, and shows them ",
+                             search.cards.size())};
+  }
+  const device::CudaCard& card = search.cards[number];
+  if (!device::runs_on(card.architecture)) {
+    return {"", core::concat(card.name, " of ", host, " has architecture ", card.architecture / 10,
+                             ".", card.architecture % 10)};
+  }
+  return {host + " " + card.uuid, ""};
 }
 
 std::string shared_cards(const std::vector<std::string>& cards) {

@@ -9,6 +9,7 @@
 #include "comm/meet/world.h"
 #include "core/check.h"
 #include "core/device.h"
+#include "device/cuda.h"
 #include "engine/options.h"
 #include "engine/shown/plan.h"
 #include "engine/step/rank_device.h"
@@ -46,6 +47,15 @@ PlanDevice plan_device(core::Bytes asked_memory, const std::string& asked_card);
 
 // What was found on this machine, and what is missing, with the cure: a line each for --report.
 std::vector<std::string> device_report();
+
+// What a rank of --device auto would compute on, and where it cannot, why.
+struct FoundCard {
+  std::string card;  // "node7 GPU-6c3e...": which of all hosts' cards
+  std::string why;
+};
+// Throws MachineError (27) of a fault: a machine with GPUs does not train on its CPU unasked.
+FoundCard found_card(const device::CudaSearch& search, const engine::DeviceOptions& options,
+                     const comm::LaunchInfo& launch);
 
 // Which ranks have one GPU, by the host and card of each rank ("": none); "": no two. For a
 // message.

@@ -39,6 +39,7 @@ struct CudaSearch {
   CudaAnswers answers;
   std::vector<CudaCard> cards;  // that the process sees, in its order
   std::string problem;          // why there is none, and what to do; "": there are some
+  bool is_fault = false;        // is_fault(answers), or a card does not say what it is
 };
 // Never throws. Makes no context: `free` is 0.
 CudaSearch search_cuda();
@@ -48,7 +49,7 @@ CudaSearch search_cuda();
 enum class CardAttends : std::uint8_t { kByLibrary, kByOurKernels };
 
 // Card `number` of those that the process sees, ready to compute. Throws UserError (10) where this
-// build or machine cannot, MachineError (27) where the card fails.
+// build or machine cannot, MachineError where the card fails (27) or is full (25).
 std::unique_ptr<core::Device> open_cuda(int number, CardAttends attends = CardAttends::kByLibrary);
 
 // Of a device that open_cuda has opened: its facts; CUDA's choice of a device; and one more queue

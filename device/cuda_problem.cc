@@ -1,12 +1,32 @@
 #include "device/cuda_problem.h"
 
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
 #include "core/check.h"
+#include "core/process.h"
 #include "core/text.h"
 
 namespace fm::device {
 namespace {
 
 using core::concat;
+
+// Numbers of CUDA.
+constexpr int kOldDriver = 35;
+constexpr int kBusy = 46;
+constexpr int kNoDevice = 100;
+constexpr int kBadDevice = 101;
+constexpr int kNoKernelImage = 209;
+constexpr int kUncorrectable = 214;
+constexpr int kUnsupportedToolchain = 222;
+constexpr int kNotReady = 802;
+constexpr int kDriverMismatch = 803;
+
+constexpr std::string_view kBusyText =
+    "the GPU must be free for this process; another one has it for itself (see `nvidia-smi`: its "
+    "compute mode, and who computes)";
 
 std::string files_text(const CudaAnswers& answers) {
   return answers.files.empty() ? "this machine has no /dev/nvidia0"
@@ -28,17 +48,21 @@ std::string no_device_text(const CudaAnswers& answers) {
 
 }  // namespace
 
+std::vector<std::string> card_files() {
+  std::vector<std::string> files;
+  for (int i = 0; i < 64; ++i) {
+    std::string file = concat("/dev/nvidia", i);
+    std::error_code none;
+    if (std::filesystem::exists(file, none)) files.push_back(std::move(file));
+  }
+  return files;
+}
+
 std::string cuda_version_text(int version) {
   return concat(version / 1000, ".", version % 1000 / 10);
 }
 
 std::string problem_of(const CudaAnswers& answers) {
-  constexpr int kBusy = 46;
-  constexpr int kOldDriver = 35;
-  constexpr int kNoDevice = 100;
-  constexpr int kBadDevice = 101;
-  constexpr int kNotReady = 802;
-  constexpr int kDriverMismatch = 803;
   if (!answers.built) {
     return "this build of fmengine has no CUDA; configure it with -DFM_CUDA=ON where nvcc 13 is "
            "installed, or run with --device cpu";
@@ -57,9 +81,7 @@ std::string problem_of(const CudaAnswers& answers) {
                     ", this build was made with ", cuda_version_text(answers.runtime_version), ")");
     case kNoDevice:
     case kBadDevice: return no_device_text(answers);
-    case kBusy:
-      return "the GPU must be free for this process; another one has it for itself (see "
-             "`nvidia-smi`: its compute mode, and who computes)";
+    case kBusy: return std::string(kBusyText);
     case kNotReady:
       return "the GPUs of this machine are not ready; start nvidia-fabricmanager in the version of "
              "the driver";
@@ -73,26 +95,54 @@ std::string problem_of(const CudaAnswers& answers) {
   }
 }
 
+bool is_fault(const CudaAnswers& answers) {
+  switch (answers.error) {
+    case 0:
+    case kOldDriver:
+    case kNoDevice:
+    case kBadDevice: return false;
+    default: return answers.built;  // there are hundreds, all of them faults
+  }
+}
+
+void require_none(const std::string& problem, bool is_fault) {
+  FM_MACHINE_CHECK(problem.empty() || !is_fault, core::ExitCode::kDeviceFailed, problem, " (on ",
+                   core::host_name(), ")");
+  FM_USER_CHECK(problem.empty(), problem);
+}
+
+bool has_lost_cards(const CudaAnswers& answers) {
+  return answers.count > 0 && !answers.visible &&
+         answers.files.size() > static_cast<std::size_t>(answers.count);
+}
+
 std::string fault_text(int error, const std::string& name, const std::string& text,
                        const std::string& during) {
-  constexpr int kNoKernelImage = 209;
-  constexpr int kUncorrectable = 214;
-  constexpr int kUnsupportedToolchain = 222;
   const std::string values =
       concat(" (CUDA error ", error, ", ", text, "; ", name, ", in or before ", during, ")");
-  if (error == kUncorrectable) {
-    return "a GPU must keep its memory; this one lost some (ECC): take it out of service, and go "
-           "on from the last checkpoint on others" +
-           values;
+  switch (error) {
+    case kBusy: return concat(kBusyText, values);
+    case kUncorrectable:
+      return "a GPU must keep its memory; this one lost some (ECC): take it out of service, and go "
+             "on from the last checkpoint on others" +
+             values;
+    case kNoKernelImage:
+    case kUnsupportedToolchain:
+      return concat("a GPU must be of an architecture that this build has kernels for: ",
+                    architectures_text(), values);
+    default:  // there are hundreds; the number leads on
+      return "a GPU must finish what it was given; `dmesg | grep -i xid` of its host says whether "
+             "the card failed, else it is a defect of fmengine: run it again with "
+             "FME_DEVICE_CHECK=1, which waits for every kernel and names the one that fails, and "
+             "report it" +
+             values;
   }
-  if (error == kNoKernelImage || error == kUnsupportedToolchain) {
-    return concat("a GPU must be of an architecture that this build has kernels for: ",
-                  architectures_text(), values);
-  }
-  return "a GPU must finish what it was given; this is a defect of fmengine or of the card: run it "
-         "again with FME_DEVICE_CHECK=1, which waits for every kernel and names the one that "
-         "fails, and report it" +
-         values;
+}
+
+std::string full_text(const std::string& name, const std::string& what, const std::string& left) {
+  return concat("a GPU must have memory for ", what,
+                "; see `nvidia-smi` for who else uses it, and end that or choose another GPU (",
+                name, "; free: ", left, ")");
 }
 
 bool runs_on(int architecture) { return architecture >= 80; }

@@ -4,7 +4,7 @@
 
 namespace fm::device {
 
-CudaSearch search_cuda() { return {{}, {}, problem_of({})}; }
+CudaSearch search_cuda() { return {{}, {}, problem_of({}), false}; }
 
 std::unique_ptr<core::Device> open_cuda(int, CardAttends) {
   throw core::UserError(core::ExitCode::kConfigError, problem_of({}));

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/check.h"
+#include "core/process.h"
 #include "device/cuda/cuda_call.h"
 #include "device/cuda/cudnn.h"
 #include "device/cuda/kernel_table.h"
@@ -24,7 +25,8 @@ bool is(const char* variable, std::string_view value) {
 
 OpenCard make_card(int number, const CudaCard& facts) {
   return {.number = number,
-          .name = core::concat("GPU ", number, " (", facts.name, ", ", facts.uuid, ")"),
+          .name = core::concat("GPU ", number, " of ", core::host_name(), " (", facts.name, ", ",
+                               facts.uuid, ")"),
           .multiprocessors = facts.multiprocessors,
           .checks = is("FME_DEVICE_CHECK", "1"),
           .kernels = &kernel_table()};
@@ -73,7 +75,7 @@ CudaDevice::CudaDevice(int number, CudaCard facts, CardAttends attends)
   card_.times = &times_;
   card_.use();
   check(cudaMalloc(&workspace_, static_cast<std::size_t>(kWorkspace)), card_.name,
-        "its first 32 MiB");
+        "the work space of products");
   products_ = std::make_unique<CardProducts>(card_.name, product_options(facts_, laps_));
   compute_ = std::make_unique<CudaQueue>(card_, memory_, Priority::kNormal);
   facts_.libraries = products_->library() + ", attention own";

@@ -131,6 +131,32 @@ std::string path_of(void* library) {
   return dlinfo(library, RTLD_DI_LINKMAP, static_cast<void*>(&map)) == 0 ? map->l_name : "?";
 }
 
+// ", 9.19.0", by the function that tells it; "" where there is none.
+std::string version_of(Library library, void* handle) {
+  std::int64_t version = 0;  // major * 10,000 + minor * 100 + patch, in all of them
+  switch (library) {
+    case Library::kCublasLt:
+    case Library::kCudnn: {
+      const char* const name =
+          library == Library::kCudnn ? "cudnnGetVersion" : "cublasLtGetVersion";
+      if (auto* const get = reinterpret_cast<std::size_t (*)()>(dlsym(handle, name))) {
+        version = static_cast<std::int64_t>(get());
+      }
+      break;
+    }
+    case Library::kNccl:
+      if (auto* const get = reinterpret_cast<int (*)(int*)>(dlsym(handle, "ncclGetVersion"))) {
+        int number = 0;
+        if (get(&number) == 0) version = number;
+      }
+      break;
+    case Library::kRuntime:
+    case Library::kNvrtc: break;
+  }
+  if (version == 0) return "";
+  return core::concat(", ", version / 10'000, ".", version / 100 % 100, ".", version % 100);
+}
+
 }  // namespace
 
 std::vector<std::string> python_library_folders() {
@@ -193,7 +219,8 @@ std::vector<std::string> library_lines() {
     const LateLibraryName name = name_of(each.library);
     const std::string line = core::concat("           ", name.what, ", for ", each.use, ": ");
     try {
-      lines.push_back(line + LateLibrary(name).path());
+      const LateLibrary opened(name);
+      lines.push_back(line + opened.path() + version_of(each.library, opened.handle()));
     } catch (const core::Error&) {
       lines.push_back(core::concat(line, "missing; `pip install ", name.package, '`'));
     }

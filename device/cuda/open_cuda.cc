@@ -2,9 +2,10 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
-#include <filesystem>
 
 #include "core/check.h"
+#include "core/process.h"
+#include "core/text.h"
 #include "device/cuda/cuda_call.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/late_library.h"
@@ -13,16 +14,6 @@ namespace fm::device {
 namespace {
 
 using cuda::CudaDevice;
-
-std::vector<std::string> device_files() {
-  std::vector<std::string> files;
-  for (int i = 0; i < 64; ++i) {
-    std::string file = core::concat("/dev/nvidia", i);
-    std::error_code none;
-    if (std::filesystem::exists(file, none)) files.push_back(std::move(file));
-  }
-  return files;
-}
 
 CudaAnswers ask() {
   CudaAnswers answers;
@@ -38,7 +29,7 @@ CudaAnswers ask() {
   if (const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES"); visible != nullptr) {
     answers.visible = visible;
   }
-  answers.files = device_files();
+  answers.files = card_files();
   return answers;
 }
 
@@ -80,19 +71,28 @@ CudaSearch search_cuda() {
   CudaSearch search;
   search.answers = ask();
   search.problem = problem_of(search.answers);
+  search.is_fault = is_fault(search.answers);
   if (!search.problem.empty()) return search;
   try {
     for (int i = 0; i < search.answers.count; ++i) search.cards.push_back(facts_of(i));
   } catch (const core::Error& error) {
     search.cards.clear();
     search.problem = error.what();
+    search.is_fault = true;
   }
   return search;
 }
 
 std::unique_ptr<core::Device> open_cuda(int number, CardAttends attends) {
   const CudaSearch search = search_cuda();
-  FM_USER_CHECK(search.problem.empty(), search.problem);
+  require_none(search.problem, search.is_fault);
+  FM_MACHINE_CHECK(
+      static_cast<std::size_t>(number) < search.cards.size() || !has_lost_cards(search.answers),
+      core::ExitCode::kDeviceFailed,
+      "the driver must show every GPU of its machine; `dmesg | grep -i xid` says "
+      "whether a card failed: take the host out of service (cuda:",
+      number, " on ", core::host_name(), "; the machine has ",
+      core::join(search.answers.files, ", "), ", the driver shows ", cards_text(search.cards), ")");
   FM_USER_CHECK(static_cast<std::size_t>(number) < search.cards.size(),
                 "--device cuda:N must name a GPU that the process sees; choose another, or start "
                 "no more ranks per host than it has GPUs (cuda:",

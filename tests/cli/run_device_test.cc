@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/process.h"
 #include "tests/cli/expect_refusal.h"
 
 namespace fm::cli {
@@ -14,6 +15,47 @@ TEST(RunDevice, RanksOnOneCardAreNamed) {
   EXPECT_EQ(shared_cards({"a GPU-1", "b GPU-2", "b GPU-2", "a GPU-1"}),
             "ranks 0, 3: a GPU-1; ranks 1, 2: b GPU-2");
   EXPECT_EQ(shared_cards({"", ""}), "");
+}
+
+device::CudaSearch shows(int cards, int architecture = 90) {
+  device::CudaSearch search;
+  for (int i = 0; i < cards; ++i) {
+    search.cards.push_back({.name = "H100",
+                            .uuid = "GPU-" + std::to_string(i),
+                            .architecture = architecture,
+                            .memory = {},
+                            .free = {}});
+  }
+  return search;
+}
+
+comm::LaunchInfo local(int rank, int size) {
+  comm::LaunchInfo launch;
+  launch.local_rank = rank;
+  launch.local_size = size;
+  return launch;
+}
+
+TEST(RunDevice, AutoTakesTheCardOfTheLocalRankOrTheOnlyOneThatIsShown) {
+  const std::string host = core::host_name();
+  EXPECT_EQ(found_card(shows(8), {}, local(5, 8)).card, host + " GPU-5");
+  // One card for each task: every rank sees its own alone.
+  EXPECT_EQ(found_card(shows(1), {}, local(5, 8)).card, host + " GPU-0");
+  EXPECT_EQ(found_card(shows(1), {}, local(5, 8)).why, "");
+}
+
+TEST(RunDevice, AutoSaysWhyARankHasNoCard) {
+  const std::string host = core::host_name();
+  EXPECT_EQ(found_card({}, {}, local(0, 1)).why, host + " has none");
+  EXPECT_EQ(found_card(shows(4), {}, local(5, 8)).why, host + " has 8 ranks, and shows them 4");
+  EXPECT_EQ(found_card(shows(1, 75), {}, local(0, 1)).why,
+            "H100 of " + host + " has architecture 7.5");
+  device::CudaSearch hidden;
+  hidden.answers.files = {"/dev/nvidia0"};
+  hidden.problem = "hidden";
+  EXPECT_EQ(found_card(hidden, {}, local(0, 1)).why, host + ": hidden");
+  hidden.is_fault = true;
+  EXPECT_THROW(found_card(hidden, {}, local(0, 1)), core::MachineError);
 }
 
 TEST(RunDevice, ACardOfAPlanHasMemoryAndAName) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/process.h"
 #include "tests/system/small_job.h"
 #include "tests/system/system_case.h"
 
@@ -44,9 +45,9 @@ class Driver : public SystemCase {
             .variables = variables};
   }
   void expect_refused(const std::string& device, const Variables& variables,
-                      const std::string& part) {
+                      const std::string& part, int code = 10) {
     const Ended ended = run(training(device, variables));
-    EXPECT_EQ(ended.codes, (std::vector<int>{10})) << ended.err;
+    EXPECT_EQ(ended.codes, (std::vector<int>{code})) << ended.err;
     EXPECT_NE(ended.err.find(part), std::string::npos) << ended.err;
   }
 };
@@ -72,7 +73,18 @@ TEST_F(Driver, ATrainingRunOnAGpuIsRefusedWithTheSameWords) {
   expect_refused("cuda:1", with_driver({"FME_FAKE_INIT=100"}), "a GPU must be there");
 }
 
-TEST_F(Driver, AutoTrainsOnTheCpu) { run_well(training("auto", without_driver())); }
+TEST_F(Driver, AutoTrainsOnTheCpuAndSaysWhy) {
+  const Ended ended = run_well(training("auto", without_driver()));
+  EXPECT_NE(ended.out.find("no GPU for every rank: " + core::host_name()), std::string::npos)
+      << ended.out;
+}
+
+TEST_F(Driver, WhatMayBeMendedEndsByACodeThatIsTriedAgain) {
+  for (const char* const device : {"cuda", "auto"}) {
+    expect_refused(device, with_driver({"FME_FAKE_INIT=802"}), "nvidia-fabricmanager", 27);
+    expect_refused(device, with_driver({"FME_FAKE_INIT=999"}), "(on " + core::host_name(), 27);
+  }
+}
 
 }  // namespace
 }  // namespace fm::system
