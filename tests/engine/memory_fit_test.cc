@@ -85,7 +85,7 @@ TEST_F(MemoryFit, AbsurdSizesAreRefusedBeforeAnythingIsMade) {
       "original_max_position_embeddings": 64}, "head_dim": 1000000000)";
   for (const std::string size : {"\"head_dim\": 100000000", "\"head_dim\": 1000000000", kRope,
                                  "\"vocab_size\": 2000000000", "\"intermediate_size\": 1000000000",
-                                 "\"num_hidden_layers\": 10000, \"head_dim\": 1000000"}) {
+                                 "\"num_hidden_layers\": 1000, \"head_dim\": 10000000"}) {
     std::ofstream(options.model_config)
         << R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4,
                "num_key_value_heads": 2, "max_position_embeddings": 128)"
