@@ -76,6 +76,12 @@ __device__ void rotate_pairs(Pairs<T, kLayout, kPairs>& pairs, const Pack<float,
   }
 }
 
+// In its document, of token `at` of a row.
+__device__ inline std::int64_t position_of(const RopeTable& table, std::int64_t token,
+                                           std::int64_t at) {
+  return table.starts == nullptr ? at : at - table.starts[token];
+}
+
 // Threads of a block are [tokens, heads, parts of a head]. Each keeps the angles of its part of a
 // token for all heads that it turns, kAhead of which are loaded before the first is stored.
 constexpr int kRopeThreads = 256;
@@ -111,8 +117,10 @@ __global__ void __launch_bounds__(kRopeThreads)
   const std::int64_t first = std::int64_t{blockIdx.x} * blockDim.z + threadIdx.z;
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.z;
   for (std::int64_t row = blockIdx.y; row < batch; row += gridDim.y) {
-    for (std::int64_t position = first; position < seq_len; position += step) {
-      T* const token = x + (row * seq_len + position) * heads * table.head_dim;
+    for (std::int64_t at = first; at < seq_len; at += step) {
+      const std::int64_t index = row * seq_len + at;
+      const std::int64_t position = position_of(table, index, at);
+      T* const token = x + index * heads * table.head_dim;
       for (std::int64_t i = std::int64_t{threadIdx.x} * kPairs; i < table.half_dim;
            i += std::int64_t{blockDim.x} * kPairs) {
         turn_heads<T, kLayout, kPairs>(table, position, direction, i, heads, token);
@@ -259,10 +267,11 @@ __global__ void __launch_bounds__(kRopeThreads, 2)
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.z;
   const std::int64_t parts = groups.head_dim / (2 * kPairs);
   for (std::int64_t row = blockIdx.y; row < batch; row += gridDim.y) {
-    for (std::int64_t position = first; position < seq_len; position += step) {
+    for (std::int64_t in_row = first; in_row < seq_len; in_row += step) {
+      const std::int64_t token = row * seq_len + in_row;
+      const std::int64_t position = position_of(table, token, in_row);
       for (std::int64_t part = threadIdx.x; part < parts; part += blockDim.x) {
-        move_part<T, kLayout, kPairs, kJoin>(table, groups, at, row * seq_len + position, position,
-                                             part);
+        move_part<T, kLayout, kPairs, kJoin>(table, groups, at, token, position, part);
       }
     }
   }

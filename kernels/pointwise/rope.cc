@@ -34,7 +34,8 @@ template <RopeDirection kDirection, RopePairs kPairs, class T>
 void rotate_all(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x) {
   const std::int64_t half = table.half_dim;
   for (std::int64_t token = 0; token < shape.tokens(); ++token) {
-    const std::int64_t position = token % shape.seq_len;
+    const std::int64_t start = table.starts == nullptr ? 0 : table.starts[token];
+    const std::int64_t position = token % shape.seq_len - start;
     const float* cos = table.cos + position * half;
     const float* sin = table.sin + position * half;
     T* x_token = x + token * heads * table.head_dim;

@@ -1,5 +1,5 @@
 // Rotary position embedding (arXiv 2104.09864) of the first elements of each head, the rest stays.
-// Positions are 0 .. T - 1 in every row.
+// Positions are 0 .. T - 1 in every row, or in every document.
 // T is float, core::Bf16 or core::F16 (kernels/pointwise/elements.h).
 #pragma once
 
@@ -25,6 +25,9 @@ struct RopeTable {
   std::int64_t half_dim = 0;
   std::int64_t head_dim = 0;  // 2 half_dim or more
   RopePairs pairs = RopePairs::kHalves;
+  // [B, T]: for each token where in its row its document begins, which is position 0. Null: where
+  // the row begins.
+  const std::int32_t* starts = nullptr;
 
   // Of rows that begin at this position.
   RopeTable from(std::int64_t position) const {

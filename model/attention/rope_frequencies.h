@@ -33,6 +33,10 @@ class RopeTables {
   // A table of at least `positions` positions where the work is, for rows of that many tokens;
   // computed at the first call for a longer row. Not for kNone.
   kernels::RopeTable get(const core::Work& work, std::int64_t positions);
+  // Whether a position says all: neither the document's length counts, nor a factor of queries.
+  bool is_by_position() const {
+    return config_.type != RopeConfig::Type::kLongrope && config_.query_beta == 0.0;
+  }
   // Calls scale(first, count, factor) for runs of `count` positions whose queries are multiplied by
   // a factor besides 1, among those from `position` on; `first` counts from there.
   template <class Scale>

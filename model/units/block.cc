@@ -161,6 +161,21 @@ bool Block<T>::rotates_on_the_way(const Pass& pass) const {
   return fuses_qkv() && config_.block.qk_norm == QkNorm::kNone && pass.sequences.empty();
 }
 
+// By one call where positions are all that documents change, else document by document.
+template <class T>
+template <class Turn>
+void Block<T>::for_every_turn(const core::Work& work, const UnitInput& input,
+                              const Turn& turn) const {
+  if (input.starts_BT != nullptr && input.shape.split.ranks() == 1 && rope_->is_by_position()) {
+    kernels::RopeTable table = rope_->get(work, input.shape.row());
+    table.starts = input.of_work().starts_BT;
+    return turn(table, DocumentRun{0, input.shape, 0, input.shape.row()});
+  }
+  for_every_run(input, [&](const DocumentRun& run) {
+    turn(rope_->get(work, run.length).from(run.position), run);
+  });
+}
+
 template <class T>
 void Block<T>::move_heads(const Pass& pass, RopeDirection direction,
                           const kernels::SplitHeads<T>& at) const {
@@ -172,12 +187,12 @@ void Block<T>::move_heads(const Pass& pass, RopeDirection direction,
             : kernels::join_heads(pass.work, table, shape, groups, part);
   };
   if (rope_ == nullptr || !rotates_on_the_way(pass)) return move({}, pass.shape, at);
-  for_every_run(pass.input, [&](const DocumentRun& run) {
+  for_every_turn(pass.work, pass.input, [&](const auto& table, const DocumentRun& run) {
     const kernels::SplitHeads<T> part{
         at.all + run.first * qkv().out, at.q + run.first * config_.q_width(),
         at.k + run.first * config_.kv_width(), at.v + run.first * config_.kv_width()};
     if (!forward) scale_queries(pass.work, run.shape, run.position, part.q);
-    move(rope_->get(pass.work, run.length).from(run.position), run.shape, part);
+    move(table, run.shape, part);
     if (forward) scale_queries(pass.work, run.shape, run.position, part.q);
   });
 }
@@ -206,8 +221,7 @@ template <class T>
 void Block<T>::apply_rope(const core::Work& work, RopeDirection direction, const UnitInput& input,
                           T* q_BTHd, T* k_BTKd) const {
   if (rope_ == nullptr) return;
-  for_every_run(input, [&](const DocumentRun& run) {
-    const kernels::RopeTable table = rope_->get(work, run.length).from(run.position);
+  for_every_turn(work, input, [&](const auto& table, const DocumentRun& run) {
     T* const q = q_BTHd + run.first * config_.q_width();
     T* const k = k_BTKd + run.first * config_.kv_width();
     if (direction == RopeDirection::kForward) {

@@ -81,6 +81,9 @@ class Block final : public Unit {
   void change_residual(const Pass& pass, DropPlace place, X* x_BTD) const;
   enum class RopeDirection : std::uint8_t { kForward, kInverse };
   // Rotates queries and keys by their positions, in place; kInverse is the backward pass.
+  // Calls turn(RopeTable, DocumentRun) until all tokens have turned. Not without RoPE.
+  template <class Turn>
+  void for_every_turn(const core::Work& work, const UnitInput& input, const Turn& turn) const;
   void apply_rope(const core::Work& work, RopeDirection direction, const UnitInput& input,
                   T* q_BTHd, T* k_BTKd) const;
   // Whether heads are rotated while they move between the arrays of move_heads().

@@ -1,5 +1,7 @@
 // Rotary position embedding of CUDA devices.
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "kernels/pointwise/heads.h"
 #include "tests/emulated/emulated_case.h"
@@ -71,6 +73,18 @@ Doubles rotated(const Size& size, RopePairs pairs, double direction, const Table
     }
   }
   return out;
+}
+
+// Where documents begin, for each token: every row has one of one token, of two, of three, ...
+std::vector<std::int32_t> document_starts(std::int64_t rows, std::int64_t row) {
+  std::vector<std::int32_t> starts;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t first = 0, length = 1; first < row; first += length++) {
+      starts.insert(starts.end(), static_cast<std::size_t>(std::min(length, row - first)),
+                    static_cast<std::int32_t>(first));
+    }
+  }
+  return starts;
 }
 
 // What a result lacks beyond the one rounding to T.
@@ -154,8 +168,16 @@ TYPED_TEST(EmulatedRope, HeadsTurnWhileTheyMoveAsTheyDoInPlace) {
     const auto [groups, queries, keys, d] = at.groups;
     const std::int64_t tokens = at.shape.tokens();
     const Table angles = random_table(at.shape.seq_len, at.half_dim);
-    for (const RopePairs pairs : {RopePairs::kHalves, RopePairs::kNeighbours}) {
-      const kernels::RopeTable by{angles.cos.data(), angles.sin.data(), at.half_dim, d, pairs};
+    const auto starts = document_starts(at.shape.batch, at.shape.seq_len);
+    for (const auto& [pairs, documents] :
+         {std::pair(RopePairs::kHalves, false), std::pair(RopePairs::kNeighbours, false),
+          std::pair(RopePairs::kHalves, true), std::pair(RopePairs::kNeighbours, true)}) {
+      const kernels::RopeTable by{.cos = angles.cos.data(),
+                                  .sin = angles.sin.data(),
+                                  .half_dim = at.half_dim,
+                                  .head_dim = d,
+                                  .pairs = pairs,
+                                  .starts = documents ? starts.data() : nullptr};
       const auto turned = [&](auto* kernel, std::vector<T> heads, std::int64_t count) {
         if (at.half_dim > 0) kernel(kHere, by, at.shape, count, heads.data());
         return heads;
@@ -200,6 +222,37 @@ TYPED_TEST(EmulatedRope, HeadsTurnWhileTheyMoveAsTheyDoInPlace) {
         EXPECT_EQ(0, std::memcmp(back.v.data(), from.v.data(), back.v.size() * sizeof(T)));
       }
     }
+  }
+}
+
+TYPED_TEST(EmulatedRope, EveryDocumentTurnsAsARowOfItsOwn) {
+  using T = TypeParam;
+  const auto& all = elements_of<T>(table());
+  constexpr std::int64_t kRow = 12;
+  constexpr std::int64_t kWidth = 3 * 16;  // 3 heads
+  const Table angles = random_table(kRow, 8);
+  kernels::RopeTable by{angles.cos.data(), angles.sin.data(), 8, 16, RopePairs::kHalves};
+  const auto before = kernels::random_narrows<T>(2 * kRow * kWidth, 9);
+  const auto starts = document_starts(2, kRow);
+  for (auto* const kernel : {all.rope, all.rope_inverse}) {
+    auto expected = before;
+    for (std::int64_t first = 0; first < 2 * kRow;) {
+      const std::int64_t start = starts[static_cast<std::size_t>(first)];
+      std::int64_t end = first + 1;
+      while (end % kRow != 0 && starts[static_cast<std::size_t>(end)] == start) ++end;
+      kernel(kHere, by, {1, end - first}, 3, expected.data() + first * kWidth);
+      first = end;
+    }
+    auto by_documents = by;
+    by_documents.starts = starts.data();
+    const auto got = in_every_order([&] {
+      auto x = before;
+      kernel(kHere, by_documents, {2, kRow}, 3, x.data());
+      return x;
+    });
+    EXPECT_EQ(0, std::memcmp(got.data(), expected.data(), got.size() * sizeof(T)));
+    kernel(kHere, by, {2, kRow}, 3, expected.data());
+    EXPECT_NE(0, std::memcmp(got.data(), expected.data(), got.size() * sizeof(T)));
   }
 }
 

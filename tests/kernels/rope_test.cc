@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <complex>
+#include <cstdint>
+#include <vector>
 
 #include "tests/kernels/random_values.h"
 
@@ -63,6 +65,26 @@ TEST(Rope, TurnsNeighboursInTheFirstPartOfAHead) {
   Floats turned = x;
   rope(core::Work(), table, kShape, kHeads, turned.data());
   EXPECT_LT(difference(expected, turned), 2e-7);
+  rope_inverse(core::Work(), table, kShape, kHeads, turned.data());
+  EXPECT_LT(difference(to_double(x), turned), 3e-7);
+}
+
+TEST(Rope, EveryDocumentTurnsAsARowOfItsOwn) {
+  const std::vector<std::int32_t> starts = {0, 0, 0, 3, 3, 3, 3, 0, 1, 1, 1, 1, 5, 5};
+  const Tables tables;
+  const Floats x = random_values(kShape.tokens() * kHeads * kHeadDim, 8);
+  Floats expected = x;
+  std::int64_t first = 0;
+  for (const std::int64_t length : {3, 4, 1, 4, 2}) {
+    rope(core::Work(), tables.view(), {1, length}, kHeads,
+         expected.data() + first * kHeads * kHeadDim);
+    first += length;
+  }
+  RopeTable table = tables.view();
+  table.starts = starts.data();
+  Floats turned = x;
+  rope(core::Work(), table, kShape, kHeads, turned.data());
+  EXPECT_EQ(turned, expected);
   rope_inverse(core::Work(), table, kShape, kHeads, turned.data());
   EXPECT_LT(difference(to_double(x), turned), 3e-7);
 }
