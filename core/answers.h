@@ -1,7 +1,6 @@
 // Numbers that kernels write and the host reads.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -31,12 +30,6 @@ class Answers {
   std::span<T> place() {
     if (there_.data() == nullptr) return here_;
     return {static_cast<T*>(there_.data()), here_.size()};
-  }
-  // All become zero, in the time of the work.
-  void clear(const Work& work) {
-    std::ranges::fill(here_, T(0));
-    if (there_.data() == nullptr) return;
-    work.queue->copy_in(here_.data(), there_.data(), there_.bytes());  // stays zero until read()
   }
   // The first `count`, when all that was queued before is done.
   std::span<T> read(const Work& work, std::size_t count) {

@@ -423,17 +423,28 @@ class NcclCommunicator : public Communicator {
                      use_.name, ": ", words, ")");
   }
 
-  // One number per link.
+  // One number per link, and a byte for each rank.
   void first_verbs(const Ways& ways) {
     const Bytes each(64);
-    const Bytes all = each * static_cast<std::int64_t>(1 + link_of_way_.size());
+    const Bytes of_links = each * static_cast<std::int64_t>(1 + link_of_way_.size());
+    const Bytes all = of_links + Bytes(size());
     touched_ = CardMemory(place_.ledger, place_.device.memory(), all);
     const auto place = [this, each](std::size_t link) {
       return at(touched_.data(), each * static_cast<std::int64_t>(link));
     };
     std::vector<NcclLink::Verbs> verbs(1 + link_of_way_.size());
-    verbs[kCollectives] = [data = place(kCollectives)](auto& library, auto comm, auto stream) {
-      return library.all_reduce(data, data, 1, ncclFloat32, ncclSum, comm, stream);
+    verbs[kCollectives] = [this, data = place(kCollectives), of_links](auto& library, auto comm,
+                                                                       auto stream) {
+      FirstError error;
+      error.add(library.all_reduce(data, data, 1, ncclFloat32, ncclSum, comm, stream));
+      if (use_.order != core::SumOrder::kCanonical && !use_.exchanges) return error.get();
+      for (int peer = 0; peer < size(); ++peer) {
+        if (peer == rank()) continue;
+        void* const byte = at(touched_.data(), of_links + Bytes(peer));
+        error.add(library.send(data, 1, ncclUint8, peer, comm, stream));
+        error.add(library.receive(byte, 1, ncclUint8, peer, comm, stream));
+      }
+      return error.get();
     };
     ways.for_each([&](int from, int to) {
       const std::size_t link = link_of(from, to);

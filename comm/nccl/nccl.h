@@ -57,8 +57,8 @@ struct NcclPlace {
   int limit_ms = 600'000;              // limit of a verb that is due
   int end_ms = 5'000;                  // limit of the library's own end of a group, which may hang
   const Clock* clock = &kSystemClock;  // of limit_ms
-  // Called once, by any thread, when a group has ended by an error: the rank's own thread may wait
-  // for its device anywhere. Usually it does not return.
+  // Called once, by any thread, when a group ends by an error and before it is aborted: the rank's
+  // own thread may wait for its device anywhere. Usually it does not return.
   std::function<void(const core::MachineError&)> on_end = nullptr;
   // Makes the device that of the calling thread: NCCL's ends run in threads of their own.
   std::function<void()> use_device = nullptr;
@@ -73,6 +73,7 @@ struct NcclUse {
   std::string name;  // of the group, for messages
   core::SumOrder order = core::SumOrder::kFast;
   Messages messages = Messages::kNone;
+  bool exchanges = false;  // all_to_all is used; the canonical order connects all ranks anyway
 };
 
 // A group for tensors in the device's memory. `host` joins the same ranks, serves nothing else, and

@@ -275,8 +275,9 @@ void NcclGroup::fail(const MachineError& error) {
     failure_.emplace(error);
   }
   changed_.notify_all();
-  end_links(End::kAbort);
+  // First: an abort lets events come, and what is read behind them would be no numbers.
   if (options_.on_end) options_.on_end(error);
+  end_links(End::kAbort);
 }
 
 void NcclGroup::end_links(End end) {

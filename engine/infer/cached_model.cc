@@ -216,7 +216,7 @@ double CachedModel::log_probability(Sequence& sequence) {
   input.copies = {.labels_BT = brought(labels, ids_there_)};
   core::Work work = this->work();
   core::Answers<double> sum({ledger_, space_}, 1);
-  sum.clear(work);
+  kernels::clear_sums(work, sum.place());
   model_.head->evaluate({head_weights(), input, {}, work}, hidden_ND, sum.place().data());
   return -sum.read(work)[0];
 }

@@ -137,7 +137,8 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
           plan.mesh.pipe_group(world.rank()),
           {"pipe", core::SumOrder::kFast, comm::Messages::kRing})),
       tensor(Groups{world, ledger, on}.of_several(plan.mesh.model_group(world.rank()), {"tensor"})),
-      ulysses(Groups{world, ledger, on}.of_several(ulysses_group(plan, world.rank()), {"ulysses"})),
+      ulysses(Groups{world, ledger, on}.of_several(ulysses_group(plan, world.rank()),
+                                                   {.name = "ulysses", .exchanges = true})),
       ring(Groups{world, ledger, on}.of_several(
           ring_group(plan, world.rank()), {"ring", core::SumOrder::kFast, comm::Messages::kRing})),
       words{

@@ -81,7 +81,7 @@ StepResult StepRuntime::run_program(const std::vector<pipeline::Program>& by_pip
   state_.grads.begin_step();
   state_.params.changed();  // by a resume, or the step before
   found_.reset();
-  slot_loss_.clear(state_.work);
+  kernels::clear_sums(state_.work, slot_loss_.place());
   if (copies_) copies_->begin();
   const std::span program(by_pipe_rank[static_cast<std::size_t>(state_.at.pipe_rank)]);
   pipeline::execute(program.subspan(ahead_.begin_step()), *this, box_);

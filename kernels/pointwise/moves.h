@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "core/work.h"
 #include "kernels/rows.h"
@@ -11,6 +12,11 @@ namespace fm::kernels {
 
 // `count` numbers become zero.
 void clear(const core::Work& work, std::int64_t count, float* out);
+
+// Sums of fp64 become zero.
+inline void clear_sums(const core::Work& work, std::span<double> sums) {
+  clear(work, 2 * std::ssize(sums), reinterpret_cast<float*>(sums.data()));
+}
 
 void copy_bytes(const core::Work& work, std::int64_t bytes, const void* from, void* to);
 

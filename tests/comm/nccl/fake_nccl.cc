@@ -82,8 +82,9 @@ struct State {
   std::atomic<bool> ended = false;
   std::atomic<bool> remote_error = false;
   bool init_fails = false;
-  int asks = 0;      // until what is in progress is done
-  int launches = 0;  // so far
+  int asks = 0;       // until what is in progress is done
+  int launches = 0;   // so far
+  std::set<int> met;  // peers of messages so far
   std::uint64_t collectives = 0;
   std::vector<std::function<void()>> in_progress;  // pushed when done
   std::string last_error;
@@ -119,6 +120,7 @@ struct Library {
   std::uint64_t forgotten = 0;  // times
   int next_device = 1000;
   int alive = 0;
+  int late_pairs = 0;
   std::map<std::uint64_t, std::shared_ptr<World>> worlds;
   std::map<std::thread::id, OfThread> threads;
 
@@ -325,6 +327,13 @@ ncclResult_t launch(ncclComm_t comm, void* stream, std::vector<Call> calls) {
     const std::lock_guard world_lock(state.world->mutex);
     ++state.world->started;
   }
+  for (const Call& call : calls) {
+    const bool is_message = call.kind == Kind::kSend || call.kind == Kind::kRecv;
+    if (!is_message || call.peer == state.rank || !state.met.insert(call.peer).second) continue;
+    if (number == 0) continue;
+    const std::lock_guard lock_of_library(library().mutex);
+    ++library().late_pairs;
+  }
   const auto task = std::make_shared<Launch>(
       Launch{comm->state, std::move(calls), state.collectives, has("hang") || has("async")});
   if (has("async")) state.remote_error = true;
@@ -393,8 +402,13 @@ void fme_fake_nccl_forget() {
   const std::lock_guard lock(library().mutex);
   library().faults.clear();
   for (auto& [id, thread] : library().threads) thread.device = -1;
+  library().late_pairs = 0;
   ++library().forgotten;
   library().changed.notify_all();
+}
+int fme_fake_nccl_late_pairs() {
+  const std::lock_guard lock(library().mutex);
+  return library().late_pairs;
 }
 int fme_fake_nccl_alive() {
   const std::lock_guard lock(library().mutex);

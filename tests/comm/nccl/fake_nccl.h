@@ -21,6 +21,9 @@ void fme_fake_nccl_device(int device);
 //   "version"     ncclGetVersion answers at_call
 void fme_fake_nccl_fault(const char* what, int rank, int at_call);
 void fme_fake_nccl_forget();
+// Times that a rank exchanged its first message with a peer of a communicator behind its first verb
+// there, since forget: NCCL connects the two then, while its callers wait.
+int fme_fake_nccl_late_pairs();
 // Communicators that are neither aborted nor destroyed.
 int fme_fake_nccl_alive();
 }

@@ -64,6 +64,7 @@ FakeNccl open_fake() {
   set(fake.fault, "fme_fake_nccl_fault");
   set(fake.forget, "fme_fake_nccl_forget");
   set(fake.alive, "fme_fake_nccl_alive");
+  set(fake.late_pairs, "fme_fake_nccl_late_pairs");
   decltype(&fme_fake_nccl_run_on) run_on = nullptr;
   decltype(&fme_fake_nccl_see) see = nullptr;
   set(run_on, "fme_fake_nccl_run_on");

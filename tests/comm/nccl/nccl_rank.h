@@ -20,6 +20,7 @@ struct FakeNccl {
   decltype(&fme_fake_nccl_fault) fault = nullptr;
   decltype(&fme_fake_nccl_forget) forget = nullptr;
   decltype(&fme_fake_nccl_alive) alive = nullptr;
+  decltype(&fme_fake_nccl_late_pairs) late_pairs = nullptr;
 };
 const FakeNccl& fake_nccl();
 
