@@ -221,15 +221,6 @@ class TracedCommunicator : public Communicator {
 
 }  // namespace
 
-Exchange exchange(Communicator& group, ConstSpan send, int to, Span receive, int from) {
-  Exchange both;
-  const bool sends_first = group.rank() < to;
-  if (sends_first) both.sent = group.send(send, to);
-  both.received = group.receive(receive, from);
-  if (!sends_first) both.sent = group.send(send, to);
-  return both;
-}
-
 std::unique_ptr<Communicator> make_solo() { return std::make_unique<Solo>(); }
 
 std::unique_ptr<Communicator> traced(Communicator& inner, VerbCounts* counts, core::BlackBox* box) {

@@ -124,14 +124,6 @@ class Communicator {
   virtual core::Bytes sent() const { return {}; }
 };
 
-// A message to one rank and one from another.
-struct Exchange {
-  Pending sent, received;
-};
-// Posts both. Who sends to a higher rank posts that first: pairs and rings of ranks get on even
-// where a post blocks until its peer has posted (CUDA_LAUNCH_BLOCKING).
-Exchange exchange(Communicator& group, ConstSpan send, int to, Span receive, int from);
-
 // A world of one rank: every verb is a copy or does nothing, so callers need no branch for one
 // rank. Sending to or receiving from oneself is a BugError, as in every backend.
 std::unique_ptr<Communicator> make_solo();

@@ -1,5 +1,6 @@
 #include "zero/reduce_tied.h"
 
+#include "comm/exchange.h"
 #include "core/check.h"
 #include "kernels/pointwise/sums.h"
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/exchange.h"
 #include "core/element.h"
 #include "core/sequence_part.h"
 #include "kernels/attention/partial_softmax.h"
