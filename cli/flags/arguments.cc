@@ -287,6 +287,15 @@ void read_config(const FlagValues& flags, Command& command) {
   options.recompute = options.recompute || flags.flag("gradient_checkpointing");
 }
 
+// On CPUs nobody expects TF32, and bf16 has none of it: there a note does.
+void check_tf32(const FlagValues& flags, const engine::TrainOptions& options) {
+  const bool fp32_on_cards =
+      options.device.kind == engine::DeviceKind::kCuda && options.element == core::DType::kF32;
+  FM_USER_CHECK(!flags.flag("tf32") || !fp32_on_cards,
+                "--tf32 must be false where GPUs compute in fp32, whose products do not round what "
+                "they read; use --bf16, or leave --tf32 out");
+}
+
 // A number that stands for a variable of the environment, as a word.
 std::optional<std::string> launch_word(const FlagValues& flags, const std::string& name,
                                        std::int64_t least) {
@@ -397,6 +406,7 @@ Command read_command(const FlagValues& flags, std::optional<std::int64_t> steps_
   note_document_attention(command.options);
   note_compatible(flags, command.options);
   read_config(flags, command);
+  check_tf32(flags, command.options);
   read_pipeline(flags, command.options);
   read_plan(flags, command);
   if (command.micros > 0) return command;
@@ -421,6 +431,25 @@ std::string config_file_of(const NormalLine& line) {
   return file;
 }
 
+// The Trainer's switches are words of --device, too, which "given twice" would not tell.
+void check_device_words(const NormalLine& line) {
+  const std::string start = "--device=";
+  bool cpu = false;
+  std::string other;
+  for (const std::string& word : line.words) {
+    if (!word.starts_with(start)) continue;
+    if (word == start + "cpu") {
+      cpu = true;
+    } else {
+      other = word.substr(start.size());
+    }
+  }
+  FM_USER_CHECK(!cpu || other.empty(),
+                "--device must be said once, and --use_cpu and --no_cuda say --device cpu; "
+                "keep one (",
+                other, ", cpu)");
+}
+
 }  // namespace
 
 Command parse_command(std::span<const std::string> words,
@@ -430,6 +459,7 @@ Command parse_command(std::span<const std::string> words,
     normal = with_config_file(file, std::move(normal), train_flags());
   }
   complete(normal);
+  check_device_words(normal);
   Command command;
   command.options.notes = normal.notes;
   for (const std::string& word : normal.words) {

@@ -10,10 +10,12 @@ using engine::DeviceKind;
 
 engine::DeviceOptions read_device(const FlagValues& flags) {
   engine::DeviceOptions device;
-  const std::string wanted = flags.text("device");
+  std::string wanted = flags.text("device");
+  if (wanted.starts_with("gpu:")) wanted.replace(0, 3, "cuda");
   if (!wanted.starts_with("cuda:")) {
     device.kind = flags.choice<DeviceKind>("device", {{"cpu", DeviceKind::kCpu},
                                                       {"cuda", DeviceKind::kCuda},
+                                                      {"gpu", DeviceKind::kCuda},
                                                       {"auto", DeviceKind::kAuto},
                                                       {"fake", DeviceKind::kFake}});
     return device;

@@ -6,7 +6,7 @@
 
 namespace fm::cli {
 
-// Of --device: cpu, cuda, cuda:N, auto or fake. Throws UserError (10).
+// Of --device: cpu, cuda, cuda:N (or gpu, gpu:N), auto or fake. Throws UserError (10).
 engine::DeviceOptions read_device(const FlagValues& flags);
 
 }  // namespace fm::cli

@@ -338,6 +338,7 @@ constexpr FlagRow kRows[] = {
     {"deepspeed", kBool, "true", kCompatible, "the engine is always on"},
     {"res_dir", kText, "", kCompatible, "FMEngine does not use it either"},
     {"num_workers", kInt, "1", kCompatible, "data is read without worker processes"},
+    {"tf32", kBool, "false", kCompatible, "products of fp32 do not round what they read"},
     {"window_size", kInt, "0", kCompatible, "only 0: the model says its windows"},
     {"attention", kText, "own", kCompatible, "only own; else refused"},
 };

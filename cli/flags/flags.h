@@ -25,7 +25,7 @@ struct FlagRow {
 };
 
 // The group of flags that are parsed for FMEngine's sake and change nothing.
-inline constexpr const char* kCompatible = "No-effect (FMEngine has them)";
+inline constexpr const char* kCompatible = "No-effect (FMEngine or the Trainer has them)";
 
 // The group of flags that stand for variables of the environment.
 inline constexpr const char* kLaunchFlags = "Launch (used where the environment says nothing)";

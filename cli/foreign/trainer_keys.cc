@@ -159,8 +159,7 @@ constexpr ForeignKey kKeys[] = {
      kAny, kNoHub},
     // Machine.
     {"bf16_full_eval fp16_full_eval", kOff, "an evaluation computes as the training does"},
-    {"tf32", kAny, "TF32 is a type of GPUs"},
-    {"use_cpu no_cuda", kAny, kNoCard},
+    {"use_cpu no_cuda", "true: --device=cpu; false:", "--device says what computes"},
     {"use_mps_device", kOff, kNoCard},
     {"torch_compile torch_compile_backend torch_compile_mode torchdynamo jit_mode_eval use_ipex "
      "torch_empty_cache_steps use_cache gradient_checkpointing_kwargs "
@@ -173,7 +172,8 @@ constexpr ForeignKey kKeys[] = {
     {"accelerator_config parallelism_config", "",
      "flags and --deepspeed_config FILE say what it holds; leave it out"},
     {"ddp_timeout", kAny, "--timeout_s limits each wait for another rank"},
-    {"ddp_backend", kAny, "ranks of a host share memory, others send messages"},
+    {"ddp_backend", kAny,
+     "--device says it: GPUs exchange by NCCL, CPUs by shared memory and messages"},
     {"ddp_find_unused_parameters ddp_bucket_cap_mb ddp_broadcast_buffers ddp_static_graph "
      "ignore_bias_buffers",
      kAny, kNoTorch},

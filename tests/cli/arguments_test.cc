@@ -231,6 +231,34 @@ TEST(Arguments, FlagsWithoutEffectSaySo) {
   EXPECT_EQ(notes.find("--use_deepspeed "), std::string::npos);
 }
 
+TEST(Arguments, TheTrainersSwitchesForCpusSayTheDevice) {
+  for (const char* const name : {"--use_cpu", "--no_cuda"}) {
+    EXPECT_EQ(parse({name}).options.device.kind, engine::DeviceKind::kCpu);
+    EXPECT_EQ(parse({name, "true", "--device=cpu"}).options.device.kind, engine::DeviceKind::kCpu);
+    EXPECT_EQ(parse({name, "False", "--device=cuda"}).options.device.kind,
+              engine::DeviceKind::kCuda);
+    EXPECT_EQ(refusal({name, "true", "--device", "cuda"}),
+              "--device must be said once, and --use_cpu and --no_cuda say --device cpu; keep one "
+              "(cuda, cpu)");
+    EXPECT_TRUE(holds(refusal({"--device", "auto", name}), "keep one (auto, cpu)"));
+    EXPECT_TRUE(holds(refusal({name, "x"}), "cannot be honoured, only true, false can"));
+  }
+}
+
+TEST(Arguments, Tf32IsRefusedWhereGpusComputeInFp32) {
+  const char* const kRefused = "--tf32 must be false where GPUs compute in fp32";
+  EXPECT_TRUE(holds(refusal({"--device=cuda", "--tf32", "True"}), kRefused));
+  EXPECT_TRUE(holds(refusal({"--tf32", "--device=gpu:1", "--precision=fp32"}), kRefused));
+  EXPECT_EQ(refusal({"--device=cuda", "--tf32", "False"}), "accepted");
+  for (const Words& words : {Words{"--tf32"}, Words{"--tf32", "--device=cuda", "--bf16"},
+                             Words{"--tf32", "--device=cuda", "--precision=fp16"}}) {
+    EXPECT_TRUE(holds(core::join(parse(words).options.notes, "\n"),
+                      "--tf32 has no effect: products of fp32 do not round what they read"));
+  }
+  EXPECT_EQ(core::join(parse({"--tf32=false"}).options.notes, "\n").find("tf32"),
+            std::string::npos);
+}
+
 TEST(Arguments, WrongValuesNameTheFlag) {
   EXPECT_TRUE(holds(refusal({"--train_steps", "ten"}), "--train_steps must be a whole number"));
   EXPECT_TRUE(holds(refusal({"--train_steps", "0"}), "at least 1"));

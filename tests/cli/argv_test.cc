@@ -86,15 +86,15 @@ TEST(Argv, FlagsOfOtherProgramsAreAnsweredWithOurs) {
 // The flags of Hugging Face's run_clm.py that say nothing about the numbers.
 TEST(Argv, FlagsThatChangeNoNumberAreTakenAndSaid) {
   const NormalLine line = normalise_argv(
-      Words{"--do_train", "--tf32", "True", "--seed", "4", "--optim=adamw_torch", "--push_to_hub",
-            "False", "--dataloader-num-workers", "4", "--ddp_timeout", "1800",
+      Words{"--do_train", "--no_cuda", "False", "--seed", "4", "--optim=adamw_torch",
+            "--push_to_hub", "False", "--dataloader-num-workers", "4", "--ddp_timeout", "1800",
             "--overwrite_output_dir", "--remove_unused_columns=false", "--logging_strategy",
             "steps", "--per_device_eval_batch_size", "2"},
       train_flags());
   EXPECT_EQ(line.words, Words{"--seed=4"});
   ASSERT_EQ(line.notes.size(), 10U);
   EXPECT_TRUE(line.notes[0].starts_with("--do_train has no effect: ")) << line.notes[0];
-  EXPECT_TRUE(line.notes[1].starts_with("--tf32 has no effect: ")) << line.notes[1];
+  EXPECT_EQ(line.notes[1], "--no_cuda has no effect: --device says what computes");
   EXPECT_EQ(parse({"--do_train", "--dataset_num_proc", "2"}).options.notes[1],
             "--dataset_num_proc has no effect: text is tokenized by all --threads");
 }

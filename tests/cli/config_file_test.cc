@@ -188,9 +188,8 @@ TEST_F(ConfigFile, AFileOfAxolotlIsTranslated) {
   EXPECT_EQ(at.scheduler.warmup_steps, 1);
   EXPECT_EQ(at.eval_steps, 3);  // a quarter of 10, rounded up
   EXPECT_TRUE(holds(core::join(at.notes, "\n"), "optimizer: adamw_8bit: AdamW is here"));
-  EXPECT_TRUE(
-      holds(core::join(at.notes, "\n") + "\n",
-            "(docs/migration.md says why): datasets[].type, tf32, special_tokens.pad_token\n"));
+  EXPECT_TRUE(holds(core::join(at.notes, "\n") + "\n",
+                    "(docs/migration.md says why): datasets[].type, special_tokens.pad_token\n"));
 }
 
 TEST_F(ConfigFile, WithoutAnAdapterAxolotlTrainsAllWeights) {

@@ -81,7 +81,19 @@ TEST(PlanFlags, ADeviceMayHaveANumber) {
     EXPECT_TRUE(holds(refusal_of([&] { device(wrong); }), "--device cuda:N must give the number"))
         << wrong;
   }
-  EXPECT_TRUE(holds(refusal_of([&] { device("gpu"); }), "--device must be one of"));
+  EXPECT_TRUE(holds(refusal_of([&] { device("npu"); }), "--device must be one of"));
+}
+
+TEST(PlanFlags, AGpuIsACudaDevice) {
+  const auto device = [](const char* word) {
+    return parse_command(Words{"--model_config=c", "--data_path=d", "--device", word})
+        .options.device;
+  };
+  EXPECT_EQ(device("gpu").kind, engine::DeviceKind::kCuda);
+  EXPECT_EQ(device("gpu").number, -1);
+  EXPECT_EQ(device("gpu:3").kind, engine::DeviceKind::kCuda);
+  EXPECT_EQ(device("gpu:3").number, 3);
+  EXPECT_TRUE(holds(refusal_of([&] { device("gpu:x"); }), "must give the number of a GPU"));
 }
 
 TEST(PlanFlags, APictureBelongsToAPlan) {
