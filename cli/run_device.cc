@@ -123,10 +123,9 @@ PlanDevice plan_device(core::Bytes asked_memory, const std::string& asked_card) 
                   "--device_card must name a GPU that is known: ", engine::known_cards(),
                   "; choose one, or give --device_memory alone (", asked_card, ")");
     if (plan.memory.count() == 0) plan.memory = rates->memory;
-  } else if (asked_memory.count() > 0) {
-    if (const auto rates = engine::card_with(asked_memory)) plan.card = rates->name;
-  } else if (const device::CudaSearch search = device::search_cuda(); !search.cards.empty()) {
-    plan = {search.cards[0].memory, search.cards[0].name};
+  } else if (asked_memory.count() == 0) {
+    const device::CudaSearch search = device::search_cuda();
+    if (!search.cards.empty()) plan = {search.cards[0].memory, search.cards[0].name};
   }
   return plan;
 }

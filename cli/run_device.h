@@ -41,7 +41,7 @@ std::unique_ptr<core::Device> open_device(const engine::DeviceOptions& options);
 // is opened.
 struct PlanDevice {
   core::Bytes memory;  // 0: not known
-  std::string card;
+  std::string card;    // "": not known, as many kinds have so much memory
 };
 PlanDevice plan_device(core::Bytes asked_memory, const std::string& asked_card);
 

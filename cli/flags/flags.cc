@@ -300,7 +300,7 @@ constexpr FlagRow kRows[] = {
      "for --plan --device cuda: memory of each rank's GPU, as 80G; else this machine's, or that of "
      "--device_card"},
     {"device_card", kText, "", kLook,
-     "for --plan --device cuda: a name such as H100, to say how long a run takes"},
+     "for --plan --device cuda: a name such as H100 or A100 40GB, to say how long a run takes"},
     {"nvme_rate", kText, "", kLook,
      "for --plan: GB/s that the drives of a host read and write together, as 6.5,4; else they are "
      "measured where the folders can be written to"},

@@ -10,19 +10,17 @@ namespace fm::engine {
 
 // Dense rates, FLOP/s. bf16 stands for fp16, too.
 struct CardRates {
-  std::string_view name;      // a part of what the driver calls it
+  std::string_view name;      // words of what the driver calls it
   double bf16_peak = 0.0;     // of the data sheet: what MFU divides by
   double bf16_product = 0.0;  // of large products, as others have measured it
   double fp32_product = 0.0;  // without TF32
   core::Bytes memory;         // as it is sold
 };
 
-// Of the first row whose name is a part of `card`; nothing: it is not known.
+// Of the first row whose words are all among those of `card`, in any case and order; nothing: it is
+// not known. `memory` is what the name says, where it says it: "A100-SXM4-40GB".
 std::optional<CardRates> card_rates(std::string_view card);
-// Of the first row with so much memory: the name's "80 GB", or what the driver says, up to 7 %
-// more.
-std::optional<CardRates> card_with(core::Bytes memory);
-// "B200, H200, ..."
+// "GB200, B200, ..."
 std::string_view known_cards();
 
 // What the process's context takes of a card, which a run measures at its start.

@@ -62,12 +62,19 @@ TEST(RunDevice, ACardOfAPlanHasMemoryAndAName) {
   const PlanDevice named = plan_device(core::Bytes(0), "H200");
   EXPECT_EQ(named.memory.count(), 141'000'000'000);
   EXPECT_EQ(named.card, "H200");
-  const PlanDevice measured = plan_device(core::Bytes(80'000'000'000), "");
-  EXPECT_EQ(measured.memory.count(), 80'000'000'000);
-  EXPECT_EQ(measured.card, "H100");
-  EXPECT_EQ(plan_device(core::Bytes(7'000'000'000), "").card, "");
-  EXPECT_TRUE(holds(refusal_of([] { plan_device(core::Bytes(0), "Voodoo"); }),
-                    "--device_card must name a GPU that is known: B200, H200"));
+  EXPECT_EQ(plan_device(core::Bytes(0), "nvidia a100-sxm4-40gb").memory.count(), 40'000'000'000);
+  const PlanDevice both = plan_device(core::Bytes(60'000'000'000), "H100");
+  EXPECT_EQ(both.memory.count(), 60'000'000'000);
+  EXPECT_EQ(both.card, "H100");
+  EXPECT_TRUE(holds(refusal_of([] { plan_device(core::Bytes(0), "RTX A4000"); }),
+                    "--device_card must name a GPU that is known: GB200, B200"));
+}
+
+// H100, H100 PCIe and A100 have 80 GB: a plan that took one of them would tell a wrong time.
+TEST(RunDevice, MemoryAloneIsNoCard) {
+  const PlanDevice plan = plan_device(core::Bytes(80'000'000'000), "");
+  EXPECT_EQ(plan.memory.count(), 80'000'000'000);
+  EXPECT_EQ(plan.card, "");
 }
 
 }  // namespace

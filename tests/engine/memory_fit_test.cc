@@ -312,15 +312,41 @@ TEST_F(MemoryFit, APlanForGpusCountsEachRanksMemoryAndTheCardsRate) {
                    .contains("time"));
 }
 
-TEST(DeviceCards, AreFoundByAPartOfTheirNameAndByTheirMemory) {
-  EXPECT_EQ(card_rates("NVIDIA H100 80GB HBM3")->name, "H100");
-  EXPECT_EQ(card_rates("NVIDIA A100-SXM4-40GB")->name, "A100");
-  EXPECT_FALSE(card_rates("NVIDIA GeForce GTX 1080"));
-  EXPECT_EQ(card_with(Bytes(80'000'000'000))->name, "H100");
-  EXPECT_EQ(card_with(Bytes(141'000'000'000))->name, "H200");
-  EXPECT_EQ(card_with(Bytes(150'754'820'096))->name, "H200");  // what its driver says
-  EXPECT_EQ(card_with(Bytes(85'029'158'912))->name, "H100");   // the same
-  EXPECT_FALSE(card_with(Bytes(1 << 30)));
+// Peaks and memory of NVIDIA's data sheets.
+TEST(DeviceCards, AreFoundByTheWordsOfTheirDriversNames) {
+  struct Known {
+    const char* driver;
+    const char* row;
+    double peak;  // TFLOP/s
+    int gigabytes;
+  };
+  for (const auto& [driver, row, peak, gigabytes] :
+       {Known{"NVIDIA H100 80GB HBM3", "H100", 989, 80},
+        Known{"NVIDIA H100 PCIe", "H100 PCIe", 756, 80},
+        Known{"NVIDIA H100 NVL", "H100 NVL", 835, 94}, Known{"NVIDIA H200", "H200", 989, 141},
+        Known{"NVIDIA GH200 480GB", "GH200", 989, 96},
+        Known{"NVIDIA GH200 144G HBM3e", "GH200 144GB", 989, 144},
+        Known{"NVIDIA A100-SXM4-40GB", "A100", 312, 40},
+        Known{"NVIDIA A100-PCIE-80GB", "A100", 312, 80}, Known{"NVIDIA A30", "A30", 165, 24},
+        Known{"NVIDIA L40S", "L40S", 362, 48}, Known{"NVIDIA L4", "L4", 121, 24},
+        Known{"NVIDIA A10", "A10", 125, 24}, Known{"NVIDIA A10G", "A10G", 70, 24},
+        Known{"NVIDIA RTX A6000", "RTX A6000", 155, 48},
+        Known{"NVIDIA GeForce RTX 4090", "RTX 4090", 165, 24},
+        Known{"NVIDIA B200", "B200", 2250, 180}, Known{"NVIDIA GB200", "GB200", 2500, 186},
+        Known{"h100", "H100", 989, 80}, Known{"a100 40gb", "A100", 312, 40}}) {
+    const auto rates = card_rates(driver);
+    ASSERT_TRUE(rates) << driver;
+    EXPECT_EQ(rates->name, row) << driver;
+    EXPECT_DOUBLE_EQ(rates->bf16_peak, peak * 1e12) << driver;
+    EXPECT_EQ(rates->memory.count(), gigabytes * std::int64_t{1'000'000'000}) << driver;
+  }
+}
+
+TEST(DeviceCards, AreUnknownWhereAWordOnlyBeginsLikeThem) {
+  for (const char* const driver : {"NVIDIA RTX A4000", "NVIDIA L40", "NVIDIA A100X", "NVIDIA A16",
+                                   "NVIDIA GeForce GTX 1080", ""}) {
+    EXPECT_FALSE(card_rates(driver)) << driver;
+  }
 }
 
 // 7 samples on 4 data ranks take the time of 8, and compute 7.
