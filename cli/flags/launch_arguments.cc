@@ -176,15 +176,6 @@ int usable_cpus() {
   return sched_getaffinity(0, sizeof(all), &all) == 0 ? std::max(1, CPU_COUNT(&all)) : 1;
 }
 
-int usable_gpus(const core::Environment& environment) {
-  if (const auto visible = environment("CUDA_VISIBLE_DEVICES")) {
-    return visible->empty() ? 0 : static_cast<int>(core::split(*visible, ',').size());
-  }
-  int count = 0;
-  while (std::filesystem::exists(core::concat("/dev/nvidia", count))) ++count;
-  return count;
-}
-
 // The flag, else the first variable that is set, else the default.
 std::string said(const FlagValues& flags, const std::string& name,
                  const core::Environment& environment, const std::vector<std::string>& variables) {
@@ -203,7 +194,7 @@ int whole(const std::string& text, const char* what, int least, int most) {
 }
 
 int ranks_here(const std::string& word, const core::Environment& environment) {
-  const int gpus = usable_gpus(environment);
+  const int gpus = usable_gpus(environment("CUDA_VISIBLE_DEVICES"), "/dev");
   if (word == "auto") return gpus > 0 ? gpus : usable_cpus();
   if (word == "cpu") return usable_cpus();
   FM_USER_CHECK(word != "gpu" || gpus > 0,
@@ -435,6 +426,25 @@ void read_places(const FlagValues& flags, const core::Environment& environment,
 }
 
 }  // namespace
+
+int usable_gpus(const std::optional<std::string>& visible, const std::filesystem::path& devices) {
+  if (visible) {
+    const std::vector<std::string> named = core::split(*visible, ',');
+    const auto end = std::ranges::find_if(
+        named, [](const std::string& each) { return each.empty() || each == "-1"; });
+    return static_cast<int>(end - named.begin());
+  }
+  constexpr std::string_view kStart = "nvidia";
+  int count = 0;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(devices, none)) {
+    const std::string name = entry.path().filename();
+    const bool numbered = name.starts_with(kStart) && name.size() > kStart.size() &&
+                          name.find_first_not_of("0123456789", kStart.size()) == name.npos;
+    count += numbered ? 1 : 0;
+  }
+  return count;
+}
 
 RunCommand parse_run_command(std::span<const std::string> words,
                              const core::Environment& environment, const std::string& programs) {

@@ -1,6 +1,8 @@
 // The command lines of fmengine-run and fmengine-launch: flags, then a program and its arguments.
 #pragma once
 
+#include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -31,6 +33,11 @@ struct LaunchCommand {
   launch::LaunchPlan plan;
   launch::Restarts restarts;
 };
+
+// GPUs that a process sees: `visible` is CUDA_VISIBLE_DEVICES, which CUDA reads up to the first
+// entry that is empty or -1; else the files nvidia0, nvidia1 ... of `devices` count. A container
+// may have any of them, as nvidia2 and nvidia3.
+int usable_gpus(const std::optional<std::string>& visible, const std::filesystem::path& devices);
 
 // The same; reads the hostfile and the files of variables. `variables`: of this process.
 LaunchCommand parse_launch_command(std::span<const std::string> words,
