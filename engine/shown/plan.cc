@@ -220,8 +220,9 @@ TrainOptions with_plan_schedule(const TrainOptions& options, const model::Opened
   return out;
 }
 
-std::vector<std::string> notes_of(const TrainOptions& options, const RunPlan& plan) {
-  std::vector<std::string> notes = engine::notes_of(options);
+std::vector<std::string> notes_of(const TrainOptions& options, const RunPlan& plan,
+                                  const PlanHost& host) {
+  std::vector<std::string> notes = engine::notes_of(options, product_speed(options, host.card));
   std::string order = default_schedule_note(options, plan.schedule);
   if (!order.empty()) notes.push_back(std::move(order));
   std::string gathers = regather_note(options, plan.rules.plan.regather);
@@ -282,7 +283,7 @@ std::string plan_text(const TrainOptions& given, const model::OpenedModel& whole
       recomputation_text(options, plan), "\n", batch_text(plan), "; ", plan.tokens_per_step(),
       " tokens per step", options.left_open.chosen.empty() ? "" : "; ", options.left_open.chosen,
       "\noptimizer ", optimizer_text(options, opened), "\n");
-  for (const std::string& note : notes_of(options, plan)) out += "note: " + note + "\n";
+  for (const std::string& note : notes_of(options, plan, host)) out += "note: " + note + "\n";
   const Fit fit = fit_of(options, opened, plan, world, host.memory);
   if (fit.demand) out += "memory " + fit.text + "\n";
   if (const std::string disk = text_of(disk_need(options, opened, 0), std::nullopt);
@@ -336,7 +337,7 @@ std::string plan_json(const TrainOptions& given, const model::OpenedModel& whole
   json["zero_stage"] = options.zero_stage;
   json["precision"] = core::name_of(options.element);
   json["optimizer"] = optimizer_text(options, opened);
-  json["notes"] = notes_of(options, plan);
+  json["notes"] = notes_of(options, plan, host);
   if (const Fit fit = fit_of(options, opened, plan, world, host.memory); fit.demand) {
     json["host_memory"] = {{"fits", fit.demand->fits()},
                            {"needs_bytes", fit.demand->total.count()},

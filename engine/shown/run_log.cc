@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include "core/text.h"
 #include "core/types.h"
 #include "engine/plan/default_schedule.h"
+#include "engine/plan/device_cards.h"
 #include "engine/plan/disk_need.h"
 #include "engine/plan/run_model.h"
 #include "engine/plan/save_room.h"
@@ -30,11 +32,15 @@ double unix_time() {
   return std::chrono::duration<double>(now).count();
 }
 
+std::string card_of(const RunContext& context) {
+  return context.computes.device == nullptr ? "" : context.computes.device->name();
+}
+
 // Of what computes the run. Nothing: a card that is not known.
 std::optional<StepRate> rate_of(const KnownRun& run, const RunContext& context) {
   const int ranks = run.plan->mesh.size();
   if (run.options.device.kind == DeviceKind::kCuda && context.computes.device != nullptr) {
-    return rate_of_cards(context.computes.device->name(), run.options.element, ranks);
+    return rate_of_cards(card_of(context), run.options.element, ranks);
   }
   return rate_of_cores(run.options.element, ranks * run.plan->threads);
 }
@@ -90,8 +96,17 @@ std::string high_rate_note(const TrainOptions& options) {
 
 }  // namespace
 
-std::vector<std::string> notes_of(const KnownRun& run) {
-  std::vector<std::string> notes = notes_of(run.options);
+ProductSpeed product_speed(const TrainOptions& options, std::string_view card) {
+  if (options.device.kind == DeviceKind::kCuda) {
+    const std::optional<CardRates> rates = card_rates(card);
+    return {.bf16_gain = rates ? rates->bf16_product / rates->fp32_product : 1.0};
+  }
+  const bool narrow = options.element != core::DType::kF32;
+  return {.type_is_slow = narrow && !kernels::gemm_is_fast(options.element)};
+}
+
+std::vector<std::string> notes_of(const KnownRun& run, const ProductSpeed& products) {
+  std::vector<std::string> notes = notes_of(run.options, products);
   notes.insert(notes.end(), run.data.notes.begin(), run.data.notes.end());
   std::string waiting =
       run.plan == nullptr
@@ -106,16 +121,17 @@ std::vector<std::string> notes_of(const KnownRun& run) {
   return notes;
 }
 
-std::vector<std::string> notes_of(const TrainOptions& options) {
-  return notes_of(options, kernels::gemm_is_fast(options.element));
-}
-
-std::vector<std::string> notes_of(const TrainOptions& options, bool gemm_is_fast) {
+std::vector<std::string> notes_of(const TrainOptions& options, const ProductSpeed& products) {
   std::vector<std::string> notes = options.notes;
-  if (options.element != core::DType::kF32 && !gemm_is_fast) {
+  if (products.type_is_slow) {
     const std::string type(core::name_of(options.element));
     notes.push_back(type + " is slow here, its products are " +
                     kernels::gemm_library(options.element) + "; --precision fp32 is faster");
+  }
+  if (options.element == core::DType::kF32 && products.bf16_gain > 1.0) {
+    notes.push_back(core::concat("fp32 is slow on this GPU: its products are ",
+                                 std::llround(products.bf16_gain),
+                                 " times as fast with --precision bf16"));
   }
   if (std::string note = high_rate_note(options); !note.empty()) notes.push_back(std::move(note));
   if (options.post_validation && options.pipe_parallel_size == 1) {
@@ -152,7 +168,7 @@ std::string banner(const KnownRun& run, const RunContext& context, std::int64_t 
   }
   row("  machine    ", context.machine);
   out = wrapped_facts(out, columns_of(context));
-  const std::vector<std::string> notes = notes_of(run);
+  const std::vector<std::string> notes = notes_of(run, product_speed(options, card_of(context)));
   const bool colours = has_colours(context);
   if (!notes.empty()) out += std::string(colours ? kYellow : "") + "notes\n";
   for (const std::string& note : notes) {
@@ -172,9 +188,13 @@ std::string start_line(const KnownRun& run, const RunContext& context, std::int6
   }
   nlohmann::json lines = nlohmann::json::array();
   for (const auto& [name, words] : lines_of(run_facts(run))) lines.push_back({name, words});
-  const nlohmann::json start = {{"time", unix_time()},    {"version", context.version},
-                                {"from_step", done},      {"ranks", run.plan->mesh.size()},
-                                {"notes", notes_of(run)}, {"facts", facts},
+  const ProductSpeed products = product_speed(run.options, card_of(context));
+  const nlohmann::json start = {{"time", unix_time()},
+                                {"version", context.version},
+                                {"from_step", done},
+                                {"ranks", run.plan->mesh.size()},
+                                {"notes", notes_of(run, products)},
+                                {"facts", facts},
                                 {"lines", lines}};
   return nlohmann::json{{"start", start}}.dump(-1, ' ', false,
                                                nlohmann::json::error_handler_t::replace);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/shown/measured_time.h"
@@ -16,10 +17,17 @@
 
 namespace fm::engine {
 
-// The options' notes, and those that only options, model, data and CPU together give.
-std::vector<std::string> notes_of(const KnownRun& run);
-std::vector<std::string> notes_of(const TrainOptions& options);
-std::vector<std::string> notes_of(const TrainOptions& options, bool gemm_is_fast);
+// What the type of a run costs its products.
+struct ProductSpeed {
+  bool type_is_slow = false;  // on this CPU, which has fast ones in fp32
+  double bf16_gain = 1.0;     // of a GPU: their rate in bf16 over that in fp32; 1: not known
+};
+// `card`: what the driver calls the GPU; "": none computes, or it is not known.
+ProductSpeed product_speed(const TrainOptions& options, std::string_view card);
+
+// The options' notes, and those that only options, model, data and machine together give.
+std::vector<std::string> notes_of(const KnownRun& run, const ProductSpeed& products);
+std::vector<std::string> notes_of(const TrainOptions& options, const ProductSpeed& products);
 
 // Lines of the start banner: the run's facts, what it needs, the machine, and the notes under a
 // heading of their own. `run` has a plan; `done`: steps of the checkpoint that it goes on from.

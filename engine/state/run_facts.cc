@@ -167,6 +167,10 @@ Json times_json(const TrainOptions& o) {
   return json;
 }
 
+std::string product_library(const TrainOptions& o) {
+  return o.device.kind == DeviceKind::kCuda ? "cuBLASLt" : kernels::gemm_library(o.element);
+}
+
 Facts layout_facts(const KnownRun& run) {
   const TrainOptions& o = run.options;
   const RunPlan* const plan = run.plan;
@@ -225,8 +229,7 @@ Facts layout_facts(const KnownRun& run) {
       fact("train_micro_batch_size_per_gpu", or_null(o.batch.micro_batch), kRanksAgree),
       fact("gradient_accumulation_steps", or_null(o.batch.accumulation), kRanksAgree),
       fact("precision", core::name_of(o.element), kRanksAgree, "precision",
-           narrow ? concat(precision_text(o), "; products: ", kernels::gemm_library(o.element))
-                  : ""),
+           narrow ? concat(precision_text(o), "; products: ", product_library(o)) : ""),
   };
   if (o.loss_scale) {
     const std::string scale = optim::describe(*o.loss_scale);

@@ -10,6 +10,7 @@
 #include "core/text.h"
 #include "engine/plan/run_model.h"
 #include "engine/state/run_identity.h"
+#include "kernels/gemm/gemm.h"
 #include "trainer_case.h"
 
 namespace fm::engine {
@@ -38,6 +39,22 @@ TEST_F(RunFacts, ANameStandsForOneValue) {
       EXPECT_TRUE(names.insert(fact.name).second) << fact.name;
     }
   }
+}
+
+TEST_F(RunFacts, ProductsAreThoseOfWhatComputes) {
+  TrainOptions options = this->options("run", 1);
+  options.element = core::DType::kBF16;
+  const auto precision = [&](DeviceKind kind) {
+    options.device.kind = kind;
+    const model::OpenedModel opened = open_run_model(options);
+    for (const auto& [name, words] : lines_of(run_facts({.options = options, .opened = opened}))) {
+      if (name == "precision") return words;
+    }
+    return std::string();
+  };
+  const std::string before = precision_text(options) + "; products: ";
+  EXPECT_EQ(precision(DeviceKind::kCpu), before + kernels::gemm_library(options.element));
+  EXPECT_EQ(precision(DeviceKind::kCuda), before + "cuBLASLt");
 }
 
 // The keys of state.json, which checkpoints of older builds have too.

@@ -281,13 +281,38 @@ TEST(Notes, Bf16IsCalledSlowWhereItIs) {
   const auto slow = [](core::DType element, bool is_fast) {
     TrainOptions options;
     options.element = element;
-    const std::vector<std::string> notes = notes_of(options, is_fast);
+    const std::vector<std::string> notes = notes_of(options, {.type_is_slow = !is_fast});
     return notes.size() == 1 && notes[0].starts_with("bf16 is slow here, its products are ") &&
            notes[0].ends_with("; --precision fp32 is faster");
   };
   EXPECT_TRUE(slow(core::DType::kBF16, false));
   EXPECT_FALSE(slow(core::DType::kBF16, true));
-  EXPECT_FALSE(slow(core::DType::kF32, false));
+  // This CPU's products say nothing of a GPU.
+  TrainOptions options;
+  options.element = core::DType::kBF16;
+  options.device.kind = DeviceKind::kCuda;
+  EXPECT_FALSE(product_speed(options, "NVIDIA H100 80GB HBM3").type_is_slow);
+  EXPECT_FALSE(product_speed(options, "unheard of").type_is_slow);
+  EXPECT_TRUE(notes_of(options, product_speed(options, "NVIDIA H100 80GB HBM3")).empty());
+  options.device.kind = DeviceKind::kCpu;
+  EXPECT_EQ(product_speed(options, "").type_is_slow, !kernels::gemm_is_fast(options.element));
+  options.element = core::DType::kF32;
+  EXPECT_FALSE(product_speed(options, "").type_is_slow);
+}
+
+// 792 TFLOP/s against 50, and 57 against 28.
+TEST(Notes, Fp32IsCalledSlowOnAGpu) {
+  TrainOptions options;
+  options.device.kind = DeviceKind::kCuda;
+  const auto notes = [&](std::string_view card) {
+    return notes_of(options, product_speed(options, card));
+  };
+  EXPECT_EQ(notes("NVIDIA H100 80GB HBM3").at(0),
+            "fp32 is slow on this GPU: its products are 16 times as fast with --precision bf16");
+  EXPECT_NE(notes("NVIDIA GeForce RTX 3090").at(0).find(" 2 times as fast"), std::string::npos);
+  EXPECT_TRUE(notes("unheard of").empty());
+  options.device.kind = DeviceKind::kFake;
+  EXPECT_TRUE(notes("NVIDIA H100 80GB HBM3").empty());
 }
 
 TEST(Notes, AHighRateForAllWeightsOfAGivenModelIsSaid) {
@@ -295,11 +320,11 @@ TEST(Notes, AHighRateForAllWeightsOfAGivenModelIsSaid) {
   given.init_ckpt = "folder";
   given.optimizer.lr = 1e-3;
   const auto warns = [](const TrainOptions& options) {
-    const std::vector<std::string> notes = notes_of(options, true);
+    const std::vector<std::string> notes = notes_of(options, ProductSpeed{});
     return notes.size() == 1 && notes[0].find("trained at a rate of up to ") != std::string::npos;
   };
   EXPECT_TRUE(warns(given));
-  EXPECT_NE(notes_of(given, true).at(0).find("up to 0.001,"), std::string::npos);
+  EXPECT_NE(notes_of(given, ProductSpeed{}).at(0).find("up to 0.001,"), std::string::npos);
   const auto with = [&](const auto& change) {
     TrainOptions options = given;
     change(options);
