@@ -122,7 +122,7 @@ void add_folder_notes(Command& command, const fm::model::ModelFacts& facts) {
 }
 
 // What the ranks of a plan have, by its flags and this machine.
-fm::engine::PlanHost plan_host(Command& command) {
+fm::engine::PlanHost plan_host(Command& command, int ranks) {
   using fm::engine::DeviceKind;
   using Limits = std::vector<fm::machine::MemoryLimit>;
   DeviceKind& kind = command.options.device.kind;
@@ -137,7 +137,7 @@ fm::engine::PlanHost plan_host(Command& command) {
     if (kind == DeviceKind::kCuda) {
       using Holds = fm::machine::MemoryLimit::Holds;
       const fm::core::Bytes left = card.memory - fm::engine::kCardContext -
-                                   fm::engine::late_memory(command.plan_ranks) -
+                                   fm::engine::late_memory(ranks) -
                                    fm::device::attention_memory(card.memory);
       Limits limits;
       if (known) {
@@ -172,7 +172,7 @@ int print_plan(Command& command, const fm::comm::LaunchInfo& launch) {
   const int ranks = command.plan_ranks > 0 ? command.plan_ranks : launch.world_size;
   if (launch.world_rank != 0) return 0;
   if (command.micros > 0) return print_study(command);
-  fm::engine::PlanHost host = plan_host(command);
+  fm::engine::PlanHost host = plan_host(command, ranks);
   host.drives = plan_drives(command);
   if (const fm::cli::Terminal seen = fm::cli::terminal_of(launch); seen.shown) {
     host.columns = seen.columns();

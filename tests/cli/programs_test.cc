@@ -100,6 +100,25 @@ TEST_F(Programs, EveryConfigurationIsPlanned) {
   }
 }
 
+// Ranks that talk by NCCL leave a gigabyte to it: those that were started, or --plan_ranks.
+TEST_F(Programs, APlanForGpusCountsNcclsMemoryByTheRanksPlannedFor) {
+  const std::string words = kTrain +
+                            " --plan --json --device cuda --device_memory 80G --model_config " +
+                            tiny_model() + " --deepspeed_config " + kConfigs + "zero1.json";
+  const auto left = [&](const std::string& command) {
+    const Outcome plan = run(command);
+    EXPECT_EQ(plan.code, 0) << command << ": " << plan.err;
+    const auto json = nlohmann::json::parse(plan.out);
+    return json.at("host_memory").at("available_bytes").get<std::int64_t>();
+  };
+  const std::int64_t two = left(words + " --plan_ranks 2");
+  EXPECT_EQ(left(words + " --plan_ranks 1") - two, std::int64_t{1} << 30);
+  EXPECT_EQ(left("WORLD_SIZE=2 RANK=0 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 "
+                 "MASTER_PORT=1 " +
+                 words),
+            two);
+}
+
 // One foreign key, one that is ignored, one that --precision fp32 overrides.
 constexpr const char* kNoted = R"({"train_micro_batch_size_per_gpu": 1, "dump_state": true,
   "my_run": 4, "bf16": {"enabled": true}, "gradient_clipping": 0.5,
