@@ -62,6 +62,23 @@ Variant in_bf16(TrainOptions options) {
   return {R"("bf16": {"enabled": true})", options};
 }
 
+// State in the memory beside devices: the optimizer's alone, then ZeRO 3's parameters, too.
+std::vector<Variant> beside_devices(const TrainOptions& options) {
+  std::vector<Variant> variants;
+  if (options.device.kind == DeviceKind::kCpu) return variants;
+  Variant moved{"", options};
+  const auto move = [&](core::Tier OffloadOptions::*role, const char* flag) {
+    core::Tier& tier = moved.options.offload.*role;
+    if (tier != core::Tier::kDevice) return;
+    tier = core::Tier::kHost;
+    moved.name += (moved.name.empty() ? "" : " ") + std::string(flag);
+    variants.push_back(moved);
+  };
+  move(&OffloadOptions::optimizer, "--offload_optimizer cpu");
+  if (options.zero_stage == 3) move(&OffloadOptions::params, "--offload_param cpu");
+  return variants;
+}
+
 // The same samples per step where data ranks share a row's tokens, or tensors, instead.
 std::vector<Variant> sharing(const TrainOptions& options, const RunPlan& plan,
                              const std::string& name, int TrainOptions::*size) {
@@ -91,6 +108,7 @@ std::vector<std::vector<Variant>> single_changes(const TrainOptions& options, co
                         with_micro_batch(options, plan, micro_batch)});
   }
   if (may_be_bf16(options)) kinds[3].push_back(in_bf16(options));
+  kinds.push_back(beside_devices(options));
   kinds.push_back(
       sharing(options, plan, "--sequence_parallel_size", &TrainOptions::sequence_parallel_size));
   kinds.push_back(
@@ -98,8 +116,9 @@ std::vector<std::vector<Variant>> single_changes(const TrainOptions& options, co
   return kinds;
 }
 
-// bf16 last and only where it is asked for: its fp32 masters may cost more than it saves.
-Variant all_changes(const TrainOptions& options, const RunPlan& plan, bool bf16) {
+// bf16 late and only where it is asked for: its fp32 masters may cost more than it saves. What
+// moves state through links at every step is last.
+std::vector<Variant> all_changes(const TrainOptions& options, const RunPlan& plan, bool bf16) {
   Variant all{"", options};
   std::vector<std::string> names;
   const auto add = [&](const Variant& change) {
@@ -112,8 +131,13 @@ Variant all_changes(const TrainOptions& options, const RunPlan& plan, bool bf16)
     add({"train_micro_batch_size_per_gpu 1", with_micro_batch(all.options, plan, 1)});
   }
   if (bf16) add(in_bf16(all.options));
-  all.name = core::join(names, ", ") + " together";
-  return all;
+  std::vector<Variant> together = {{core::join(names, ", ") + " together", all.options}};
+  for (const Variant& moved : beside_devices(all.options)) {
+    std::vector<std::string> more = names;
+    more.push_back(moved.name);
+    together.push_back({core::join(more, ", ") + " together", moved.options});
+  }
+  return together;
 }
 
 // The demand of a variant of `run`; nothing where its sizes do not fit together.
@@ -139,22 +163,28 @@ std::string with_need(const std::string& name, const MemoryDemand& demand) {
   return core::concat(name, " (", core::human(demand.total), ")");
 }
 
-// More hosts like the tightest: "4 hosts like this one, 8 ranks (1.2 GB on each)"; "": none.
+// More hosts like the tightest: "4 hosts like this one, 8 ranks (1.2 GB on each)"; where a device
+// is the tightest, more of these: "4 GPUs like this one, a rank on each (1.2 GB on each)"; "":
+// none.
 std::string more_hosts(const Variant& variant, const model::OpenedModel& opened,
                        const WorldShape& world, const RankLimits& limits,
                        const MemoryDemand& tight) {
   constexpr int kMostRanks = 1024;
+  const bool devices = tight.limit.holds == machine::MemoryLimit::Holds::kDevice;
+  const int per_host = devices ? variant.options.ranks_per_host : tight.ranks;
   const std::int64_t hosts = core::ceil_div(world.ranks, tight.ranks);
   const std::vector<machine::MemoryLimit>& one = limits[static_cast<std::size_t>(tight.first_rank)];
   for (int times = 2; times * world.ranks <= kMostRanks; times *= 2) {
     const WorldShape larger{times * world.ranks, core::ParamSharing::kPrivate, world.threads,
                             planned_hosts(variant.options, times * world.ranks)};
     const auto demand =
-        demand_of(variant.options, opened, larger, limits_of_hosts(one, larger.ranks, tight.ranks));
+        demand_of(variant.options, opened, larger, limits_of_hosts(one, larger.ranks, per_host));
     if (!demand || !demand->fits()) continue;
-    const std::string name = core::concat(hosts * times, " hosts like this one, ", larger.ranks,
-                                          " ranks", variant.name.empty() ? "" : ", with ");
-    return core::concat(name, variant.name, " (", core::human(demand->total), " on each)");
+    const std::string name =
+        devices ? core::concat(larger.ranks, " GPUs like this one, a rank on each")
+                : core::concat(hosts * times, " hosts like this one, ", larger.ranks, " ranks");
+    return core::concat(name, variant.name.empty() ? "" : ", with ", variant.name, " (",
+                        core::human(demand->total), " on each)");
   }
   return "";
 }
@@ -272,8 +302,10 @@ std::vector<std::string> ways_to_fit(const TrainOptions& options, const model::O
   for (const std::vector<Variant>& kind : single_changes(options, plan)) {
     std::ranges::any_of(kind, try_variant);
   }
-  std::vector<Variant> together = {all_changes(options, plan, false)};
-  if (may_be_bf16(options)) together.push_back(all_changes(options, plan, true));
+  std::vector<Variant> together = all_changes(options, plan, false);
+  if (may_be_bf16(options)) {
+    for (Variant& each : all_changes(options, plan, true)) together.push_back(std::move(each));
+  }
   if (ways.empty()) std::ranges::any_of(together, try_variant);
   std::string hosts = more_hosts({"", options}, opened, world, limits, *tight);
   for (const Variant& all : together) {

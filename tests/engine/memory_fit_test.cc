@@ -312,6 +312,65 @@ TEST_F(MemoryFit, APlanForGpusCountsEachRanksMemoryAndTheCardsRate) {
                    .contains("time"));
 }
 
+// What leaves the devices must fit the host.
+TEST_F(MemoryFit, StateInTheHostsMemoryIsAWayBesideDevices) {
+  using Holds = machine::MemoryLimit::Holds;
+  TrainOptions options = small();
+  options.device.kind = DeviceKind::kCuda;
+  options.zero_stage = 3;
+  const WorldShape world{2, core::ParamSharing::kPrivate};
+  const auto ways = [&](const TrainOptions& of, Bytes card, Bytes host) {
+    return ways_to_fit(
+        of, open_run_model(of), world,
+        limits_of_hosts(
+            {{"card", "a card", card, Holds::kDevice}, {"host", "RAM", host, Holds::kHost}}, 2, 2));
+  };
+  const Bytes roomy(1'000'000'000'000);
+  TrainOptions without_optimizer = options;
+  without_optimizer.offload.optimizer = core::Tier::kHost;
+  TrainOptions without_both = without_optimizer;
+  without_both.offload.params = core::Tier::kHost;
+  const auto need = [&](const TrainOptions& of) { return plan_of(of, world).memory(0); };
+  const Bytes one = need(without_optimizer).total();
+  const Bytes both = need(without_both).total();
+  ASSERT_LT(one, need(options).total());
+  ASSERT_LT(both, one);
+  const std::string first = with("--offload_optimizer cpu", one);
+  const std::string second = with("--offload_optimizer cpu --offload_param cpu", both);
+  EXPECT_TRUE(holds(ways(options, one, roomy), first));
+  EXPECT_FALSE(holds(ways(options, one, roomy), second)) << "less is enough";
+  EXPECT_FALSE(holds(ways(options, one - Bytes(1), roomy), first));
+  EXPECT_TRUE(holds(ways(options, both, roomy), second));
+  EXPECT_TRUE(holds(ways(without_optimizer, both, roomy), with("--offload_param cpu", both)));
+  const Bytes host = need(without_optimizer).host * 2;
+  const auto offered = [&](Bytes of_host) {
+    const std::vector<std::string> said = ways(options, one, of_host);
+    return std::ranges::any_of(
+        said, [](const std::string& way) { return way.starts_with("--offload_optimizer cpu ("); });
+  };
+  EXPECT_TRUE(offered(host));
+  EXPECT_FALSE(offered(host - Bytes(1)));
+  options.zero_stage = 2;
+  for (const std::string& way : ways(options, both, roomy)) {
+    EXPECT_FALSE(way.starts_with("--offload_optimizer cpu --offload_param")) << way;
+  }
+}
+
+TEST_F(MemoryFit, MoreGpusAreAWayWhereStateIsCutOverRanks) {
+  TrainOptions options = small();
+  options.overlap = false;
+  options.device.kind = DeviceKind::kCuda;
+  options.zero_stage = 3;
+  const Bytes of_eight = plan_of(options, {8, core::ParamSharing::kPrivate}).memory(0).total();
+  const WorldShape world{4, core::ParamSharing::kPrivate};
+  ASSERT_LT(of_eight, plan_of(options, world).memory(0).total());
+  const auto limits =
+      limits_of_hosts({{"card", "a card", of_eight, machine::MemoryLimit::Holds::kDevice}}, 4, 4);
+  EXPECT_TRUE(holds(
+      ways_to_fit(options, open_run_model(options), world, limits),
+      core::concat("8 GPUs like this one, a rank on each (", core::human(of_eight), " on each)")));
+}
+
 // Peaks and memory of NVIDIA's data sheets.
 TEST(DeviceCards, AreFoundByTheWordsOfTheirDriversNames) {
   struct Known {
