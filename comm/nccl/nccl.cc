@@ -23,7 +23,6 @@ using core::DType;
 using core::Elements;
 
 constexpr std::size_t kCollectives = 0;  // the link
-constexpr int kMostCanonicalRanks = 64;  // rows that the kernel adds
 // A message is a hidden state or less, and may wait for its sender.
 constexpr int kBlocksOfMessages = 8;
 
@@ -236,10 +235,7 @@ class NcclCommunicator : public Communicator {
  public:
   NcclCommunicator(std::unique_ptr<Communicator> host, const NcclPlace& place, const NcclUse& use)
       : place_(place), use_(use), host_(std::move(host)), counts_(*host_) {
-    FM_USER_CHECK(!canonical() || size() <= kMostCanonicalRanks,
-                  "\"communication_order\": \"canonical\" needs at most ", kMostCanonicalRanks,
-                  " ranks with cards in a group; use \"fast\" (group ", use_.name, ", ", size(),
-                  " ranks)");
+    check_canonical(use_, size());
     const std::vector<std::string> members = gather_members();
     start(members);
     if (!canonical() || size() == 1) return;

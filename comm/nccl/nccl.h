@@ -8,6 +8,7 @@
 
 #include "comm/communicator.h"
 #include "comm/waiting.h"
+#include "core/check.h"
 #include "core/device.h"
 #include "core/ledger.h"
 #include "core/shard_plan.h"
@@ -76,12 +77,23 @@ struct NcclUse {
   bool exchanges = false;  // all_to_all is used; the canonical order connects all ranks anyway
 };
 
+inline constexpr int kMostCanonicalRanks = 64;  // rows that the kernel adds
+
+// Throws UserError where so many ranks of a group cannot add in its order: for plans, too.
+inline void check_canonical(const NcclUse& use, int ranks) {
+  FM_USER_CHECK(use.order != core::SumOrder::kCanonical || ranks <= kMostCanonicalRanks,
+                "\"communication_order\": \"canonical\" needs at most ", kMostCanonicalRanks,
+                " ranks with cards in a group; use \"fast\" (group ", use.name, ", ", ranks,
+                " ranks)");
+}
+
 // A group for tensors in the device's memory. `host` joins the same ranks, serves nothing else, and
 // carries what NCCL does not: the start, barriers, and sums of fp64 that must be canonical.
 //
 // kFast: sums in NCCL's order (Sums::kRepeats). kCanonical: every rank sends its parts of fp32 to
 // their owners, whose kernel adds them in the tree (Sums::kFixedTree), (n - 1)/n of the bytes per
-// rank and no more; all_reduce then gathers. Groups of more than 64 ranks refuse (UserError).
+// rank and no more; all_reduce then gathers. Groups of more than kMostCanonicalRanks refuse
+// (UserError).
 //
 // Errors: UserError (10) where two ranks have one card. MachineError: 14 where the group does not
 // start; 21 where a verb is late, which names who has not posted it if the ranks share a host's

@@ -195,6 +195,7 @@ namespace {
 core::Bytes memory_of_sums(const TrainOptions& options, int ranks) {
   const bool cards = options.device.kind == DeviceKind::kCuda && !options.device.shared;
   if (!cards || options.sum_order != core::SumOrder::kCanonical) return {};
+  comm::check_canonical({"dp", options.sum_order}, ranks);  // as the run's group of this name would
   return comm::CanonicalRows::of(ranks).bytes();
 }
 

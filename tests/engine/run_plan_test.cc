@@ -6,6 +6,8 @@
 #include <fstream>
 
 #include "comm/meet/world.h"
+#include "comm/nccl/nccl.h"
+#include "core/check.h"
 #include "engine/plan/plan_simulation.h"
 #include "engine/plan/run_model.h"
 #include "engine/plan/schedule_account.h"
@@ -56,6 +58,32 @@ TEST_F(Plans, OfCardsCountTheMemoryOfCanonicalSums) {
   };
   EXPECT_EQ(scratch(4, false) - scratch(4, true), Bytes(3 * 4 * 5'592'384));
   EXPECT_EQ(scratch(1, false), scratch(1, true)) << "one rank adds nothing";
+}
+
+// What the group of data ranks would refuse at the start.
+TEST_F(Plans, OfMoreCardsThanTheCanonicalSumAddsAreRefused) {
+  options_.device.kind = DeviceKind::kCuda;
+  options_.sum_order = core::SumOrder::kCanonical;
+  EXPECT_EQ(plan(comm::kMostCanonicalRanks).mesh.data, 64);
+  try {
+    plan(65);
+    FAIL();
+  } catch (const core::UserError& error) {
+    EXPECT_EQ(
+        std::string(error.what()),
+        "\"communication_order\": \"canonical\" needs at most 64 ranks with cards in a group; "
+        "use \"fast\" (group dp, 65 ranks)");
+  }
+  options_.pipe_parallel_size = 2;
+  EXPECT_EQ(plan(128).mesh.data, 64);
+  options_.pipe_parallel_size = 1;
+  options_.device.shared = true;  // they add on the host
+  EXPECT_EQ(plan(65).mesh.data, 65);
+  options_.device = {};
+  EXPECT_EQ(plan(65).mesh.data, 65);
+  options_.device.kind = DeviceKind::kCuda;
+  options_.sum_order = core::SumOrder::kFast;
+  EXPECT_EQ(plan(65).mesh.data, 65);
 }
 
 TEST_F(Plans, OfDevicesRoundHiddenStatesToWholeAlignments) {
