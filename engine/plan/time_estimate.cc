@@ -74,7 +74,9 @@ std::optional<StepRate> rate_of_cards(std::string_view card, core::DType element
       cards, cards * each, kShareOfCards,
       core::concat(cards, " x ", rates->name, " of ", rounded(each / 1e12), " TFLOP/s, of which ",
                    rounded(100 * kShareOfCards), " % are expected: MFU ",
-                   rounded(100 * kShareOfCards * each / rates->bf16_peak), " %")};
+                   rounded(100 * kShareOfCards * each / rates->bf16_peak),
+                   " %, of arithmetic alone; what ranks send, what moves through host memory, and "
+                   "updates come on top")};
 }
 
 std::string estimate_text(double seconds, std::int64_t steps, const StepRate& rate) {

@@ -21,7 +21,9 @@ struct StepRate {
 // Measured on one core with products of this type: some 150 ms. Steps reach three quarters of what
 // products do (benchmarks/README.md, W1 and W2).
 StepRate rate_of_cores(core::DType element, int cores);
-// By the table of engine/plan/device_cards.h. Nothing for a card that is not in it.
+// By the table of engine/plan/device_cards.h. Nothing for a card that is not in it. The share is
+// that of the model's arithmetic, and the text says so: links and copies differ from machine to
+// machine.
 std::optional<StepRate> rate_of_cards(std::string_view card, core::DType element, int cards);
 
 // "about 0.42s per step, 42s for 100 steps (2 cores of 85 GFLOP/s)"

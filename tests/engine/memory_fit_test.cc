@@ -300,7 +300,9 @@ TEST_F(MemoryFit, APlanForGpusCountsEachRanksMemoryAndTheCardsRate) {
   EXPECT_NE(text(need).find("memory fits the GPU: 1 rank needs"), std::string::npos) << text(need);
   EXPECT_NE(text(need - Bytes(1)).find("memory does not fit the GPU: 1 rank needs"),
             std::string::npos);
-  EXPECT_NE(text(need).find("4 x H100 of 792 TFLOP/s, of which 70 % are expected: MFU 56 %"),
+  EXPECT_NE(text(need).find("4 x H100 of 792 TFLOP/s, of which 70 % are expected: MFU 56 %, of "
+                            "arithmetic alone; what ranks send, what moves through host memory, "
+                            "and updates come on top)"),
             std::string::npos);
   const auto json = nlohmann::json::parse(
       plan_json(options, open_run_model(options), world, {.card = "NVIDIA H100 80GB HBM3"}));
