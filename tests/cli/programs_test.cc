@@ -119,6 +119,27 @@ TEST_F(Programs, APlanForGpusCountsNcclsMemoryByTheRanksPlannedFor) {
             two);
 }
 
+// The command that docs/gpu.md shows, with the shipped files.
+TEST_F(Programs, ThePlanOnTheGpuPageWorks) {
+  const std::string page = read_all(kConfigs + "../docs/gpu.md");
+  const std::size_t begin = page.find("fmengine-train --plan --model_config");
+  ASSERT_NE(begin, std::string::npos);
+  std::string words = page.substr(begin, page.find("\n```", begin) - begin);
+  const auto replace = [&](const std::string& part, const std::string& by) {
+    for (std::size_t at = words.find(part); at != std::string::npos;
+         at = words.find(part, at + by.size())) {
+      words.replace(at, part.size(), by);
+    }
+  };
+  replace("\\\n", " ");
+  replace("configs/", kConfigs);
+  replace("fmengine-train ", kTrain + " ");
+  const Outcome plan = run(words);
+  ASSERT_EQ(plan.code, 0) << words << ": " << plan.err;
+  EXPECT_NE(plan.out.find("memory fits the GPU: 1 rank needs "), std::string::npos) << plan.out;
+  EXPECT_NE(plan.out.find("4 x H100 of "), std::string::npos) << plan.out;
+}
+
 // One foreign key, one that is ignored, one that --precision fp32 overrides.
 constexpr const char* kNoted = R"({"train_micro_batch_size_per_gpu": 1, "dump_state": true,
   "my_run": 4, "bf16": {"enabled": true}, "gradient_clipping": 0.5,
