@@ -25,6 +25,22 @@ if(NOT FM_CUDA STREQUAL "OFF" AND NOT FM_SANITIZE)
                         "FM_NCCL_HEADERS (found: ${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION}, "
                         "${FM_CUDA_HEADERS}, ${FM_NCCL_HEADERS})")
   endif()
+  # Who has nvcc expects GPUs.
+  if(CMAKE_CUDA_COMPILER AND NOT FM_CUDA_BUILT)
+    set(fm_missing "")
+    if(NOT FM_CUDA_HEADERS)
+      list(APPEND fm_missing "cublasLt.h (PyPI's nvidia-cublas; FM_CUDA_HEADERS names its folder)")
+    endif()
+    if(NOT FM_NCCL_HEADERS)
+      list(APPEND fm_missing "nccl.h (PyPI's nvidia-nccl-cu13; FM_NCCL_HEADERS names its folder)")
+    endif()
+    if(CMAKE_CUDA_COMPILER_VERSION AND CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 13.0)
+      list(APPEND fm_missing "nvcc 13.0 or newer (it is ${CMAKE_CUDA_COMPILER_VERSION})")
+    endif()
+    list(JOIN fm_missing ", " fm_missing)
+    message(WARNING "this build will not use GPUs, although nvcc is here (${CMAKE_CUDA_COMPILER}): missing "
+                    "${fm_missing}; docs/gpu.md says more, FM_CUDA=OFF leaves GPUs out without a word")
+  endif()
 endif()
 # Attention by cuDNN, where its headers are and those of its front end, which scripts/setup.sh brings.
 set(FM_CUDNN_BUILT OFF)
@@ -33,6 +49,11 @@ if(FM_CUDA_BUILT)
   find_path(FM_CUDNN_FRONTEND cudnn_frontend.h HINTS ${PROJECT_SOURCE_DIR}/.deps/cudnn_frontend/include)
   if(FM_CUDNN_HEADERS AND FM_CUDNN_FRONTEND)
     set(FM_CUDNN_BUILT ON)
+  else()
+    message(WARNING "attention on GPUs will be at about half the speed: missing cudnn.h (PyPI's "
+                    "nvidia-cudnn-cu13; FM_CUDNN_HEADERS names its folder) or cudnn_frontend.h (PyPI's "
+                    "nvidia-cudnn-frontend, which scripts/setup.sh brings); docs/gpu.md says more (found: "
+                    "${FM_CUDNN_HEADERS}, ${FM_CUDNN_FRONTEND})")
   endif()
 endif()
 if(FM_CUDA_BUILT)

@@ -64,8 +64,9 @@ std::string cuda_version_text(int version) {
 
 std::string problem_of(const CudaAnswers& answers) {
   if (!answers.built) {
-    return "this build of fmengine has no CUDA; configure it with -DFM_CUDA=ON where nvcc 13 is "
-           "installed, or run with --device cpu";
+    return "this build of fmengine has no CUDA: where it was made nvcc 13 or a header was missing "
+           "(cublasLt.h, nccl.h), or FM_CUDA=OFF left it out; build it with FM_CUDA=ON "
+           "scripts/build.sh, which names what is missing, or run with --device cpu";
   }
   if (answers.error == 0 && answers.count > 0) return "";
   if (answers.error == 0) return no_device_text(answers);

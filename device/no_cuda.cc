@@ -1,4 +1,4 @@
-// Builds without CUDA find no device.
+// Builds without CUDA find no device: cmake/cuda.cmake says what was missing.
 #include "core/check.h"
 #include "device/cuda.h"
 

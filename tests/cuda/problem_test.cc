@@ -26,7 +26,12 @@ TEST(CudaProblem, ThereIsNone) {
   EXPECT_EQ(problem_of(good), "");
 }
 
-TEST(CudaProblem, ABuildWithoutCuda) { expect_part(problem_of({}), "-DFM_CUDA=ON"); }
+TEST(CudaProblem, ABuildWithoutCudaSaysWhatMayHaveBeenMissing) {
+  for (const char* const part : {"nvcc 13 or a header was missing (cublasLt.h, nccl.h)",
+                                 "FM_CUDA=OFF left it out", "FM_CUDA=ON scripts/build.sh"}) {
+    expect_part(problem_of({}), part);
+  }
+}
 
 TEST(CudaProblem, NoDriverAndAnOldOneAreToldApart) {
   CudaAnswers none = answers(35);
