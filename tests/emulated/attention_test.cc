@@ -228,7 +228,7 @@ void expect_same_in_every_order(std::int64_t dim) {
 }
 TEST(EmulatedAttention, TheOrderOfThreadsChangesNoBit) {
   expect_same_in_every_order<float>(40);
-  for (const std::int64_t dim : {40, 72, 136}) expect_same_in_every_order<Bf16>(dim);
+  for (const std::int64_t dim : {40, 64, 72, 136}) expect_same_in_every_order<Bf16>(dim);
   expect_same_in_every_order<F16>(33);
 }
 
@@ -242,7 +242,7 @@ void expect_barriers_needed(std::int64_t dim) {
 }
 TEST(EmulatedAttention, EveryBarrierIsNeeded) {
   expect_barriers_needed<float>(8);
-  for (const std::int64_t dim : {8, 72, 136}) expect_barriers_needed<Bf16>(dim);
+  for (const std::int64_t dim : {8, 64, 72, 136}) expect_barriers_needed<Bf16>(dim);
 }
 
 }  // namespace
