@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# ./test.sh          everything: under 20 minutes on 2 cores where it was built before, at
-#                    most 45 on a new machine
+# ./test.sh          everything: three quarters of an hour on 2 cores where it was built before,
+#                    two hours on a new machine
 # ./test.sh --quick  unit tests and the laws of style: under 3 minutes once it is built; the oracle
 #                    (2.5 GB of Python packages), which they do not use, is not installed
 # Other arguments go to scripts/setup.sh (--no-apt). CONTRIBUTING.md has the table of tiers.

@@ -75,8 +75,7 @@ TEST_F(Driver, ATrainingRunOnAGpuIsRefusedWithTheSameWords) {
 
 TEST_F(Driver, AutoTrainsOnTheCpuAndSaysWhy) {
   const Ended ended = run_well(training("auto", without_driver()));
-  EXPECT_NE(ended.out.find("no GPU for every rank: " + core::host_name()), std::string::npos)
-      << ended.out;
+  EXPECT_NE(ended.out.find("no GPU for every rank"), std::string::npos) << ended.out;
 }
 
 TEST_F(Driver, WhatMayBeMendedEndsByACodeThatIsTriedAgain) {
