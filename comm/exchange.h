@@ -11,6 +11,13 @@ struct Exchange {
 };
 // Posts both. Who sends to a higher rank posts that first: pairs and rings of ranks get on even
 // where a post blocks until its peer has posted (CUDA_LAUNCH_BLOCKING).
-Exchange exchange(Communicator& group, ConstSpan send, int to, Span receive, int from);
+inline Exchange exchange(Communicator& group, ConstSpan send, int to, Span receive, int from) {
+  Exchange both;
+  const bool sends_first = group.rank() < to;
+  if (sends_first) both.sent = group.send(send, to);
+  both.received = group.receive(receive, from);
+  if (!sends_first) both.sent = group.send(send, to);
+  return both;
+}
 
 }  // namespace fm::comm
