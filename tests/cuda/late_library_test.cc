@@ -148,8 +148,9 @@ TEST_F(LateLibraryTest, AReportSaysWhereEachIsOrHowToGetIt) {
   const Variable libraries("FME_CUDA_LIBS", folder.string());
   const std::vector<std::string> lines = library_lines();
   ASSERT_EQ(lines.size(), 5U);
-  EXPECT_EQ(lines[0],
-            "           cuBLASLt 13, for products: " + (folder / "libcublasLt.so.13").string());
+  // What stands for cuBLASLt says that it is 130100.
+  EXPECT_EQ(lines[0], "           cuBLASLt 13, for products: " +
+                          (folder / "libcublasLt.so.13").string() + ", 13.1.0");
   // The system may have these.
   EXPECT_TRUE(lines[1].starts_with("           cuDNN 9, for fast attention: ")) << lines[1];
   EXPECT_TRUE(lines[2].starts_with("           CUDA's runtime 13, for cuDNN: ")) << lines[2];
