@@ -4,21 +4,6 @@
 
 namespace fm::core {
 
-std::string_view name_of(Phase phase) {
-  switch (phase) {
-    case Phase::kForward: return "forward";
-    case Phase::kLoss: return "loss";
-    case Phase::kBackward: return "backward";
-    case Phase::kGather: return "gather";
-    case Phase::kReduce: return "reduce";
-    case Phase::kPipe: return "pipe";
-    case Phase::kOptimizer: return "optimizer";
-    case Phase::kData: return "data";
-    case Phase::kOther: return "other";
-  }
-  return "?";
-}
-
 TraceEvent* TraceRecorder::begin(const TraceForm& form, const TraceValues& values) {
   const bool kernel = form.kind == TraceKind::kKernel;
   if (kernel && in_kernel_) return nullptr;

@@ -25,7 +25,7 @@ struct TimedStep {
   StepRequest request;
   StepResult result;
   double seconds = 0.0;
-  core::PhaseClock phases;
+  core::PhaseTimes phases;
   core::Bytes mem_peak;
   std::optional<core::Bytes> device_memory = {};  // that is taken; absent: there is no device
   std::int64_t minor_faults = 0;

@@ -246,7 +246,7 @@ class Trainer {
     const rusage before = usage_so_far();
     const std::int64_t waited_before = waited_ns();
     const auto moved_before = moved_so_far(state_);
-    clock_.reset();
+    clock_.begin_step();
     enter(core::RunPhase::kStep, next_step());
     core::fault({"step.pre", state_.world.rank(), next_step()});
     TimedStep done;
@@ -255,7 +255,7 @@ class Trainer {
     done.seconds = spent.count();
     exchange_.add_step(static_cast<std::int64_t>(1e9 * done.seconds), waited_ns() - waited_before);
     enter(core::RunPhase::kBetweenSteps, next_step());
-    done.phases = clock_;  // to explain a skip is no part of the step
+    done.phases = clock_.times();  // to explain a skip is no part of the step
     done.phases.fill(1e3 * done.seconds);
     done.moved = moved_since(moved_before, state_);
     done.mem_peak = machine::peak_memory();

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "core/trace.h"
+#include "core/phases.h"
 #include "core/types.h"
 #include "engine/shown/wrapped_text.h"
 #include "engine/state/progress_state.h"
@@ -33,7 +33,7 @@ struct StepLine {
   // That this rank has taken of its device; absent: it has none.
   std::optional<core::Bytes> device_memory = {};
   std::int64_t minor_faults = 0;  // pages that this process touched for the first time in the step
-  core::PhaseClock phases;
+  core::PhaseTimes phases;
   // To and from the disks of this rank; absent: nothing sleeps there.
   std::optional<offload::SliceStore::Totals> moved;
   double save_stall_ms = 0.0;  // that rank 0 spent on saves between the step before and this one

@@ -50,7 +50,7 @@ Shares shares_of(std::string_view verb, int ranks) {
 
 }  // namespace
 
-StepParts parts_of(const core::PhaseClock& phases) {
+StepParts parts_of(const core::PhaseTimes& phases) {
   return {.forward = phases.ms(Phase::kForward) + phases.ms(Phase::kLoss),
           .backward_inner = phases.ms(Phase::kBackward),
           .backward_allreduce = phases.ms(Phase::kReduce),

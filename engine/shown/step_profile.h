@@ -19,7 +19,7 @@ struct StepParts {
   double step = 0.0;
   double backward() const { return backward_inner + backward_allreduce; }
 };
-StepParts parts_of(const core::PhaseClock& phases);
+StepParts parts_of(const core::PhaseTimes& phases);
 
 // Two lines: the mean micro-batch, where only `step` is that of the whole step, and the whole step.
 std::string wall_clock_text(const StepParts& parts, std::int64_t micros);

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "core/trace.h"
+#include "core/phases.h"
 #include "engine/step/rank_state.h"
 
 namespace fm::engine {

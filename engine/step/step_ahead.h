@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "core/trace.h"
+#include "core/phases.h"
 #include "engine/step/rank_state.h"
 #include "engine/step/step_result.h"
 

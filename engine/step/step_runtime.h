@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/answers.h"
-#include "core/trace.h"
+#include "core/phases.h"
 #include "engine/step/batch_copies.h"
 #include "engine/step/hidden_exchange.h"
 #include "engine/step/publications.h"
