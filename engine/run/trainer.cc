@@ -50,6 +50,10 @@ rusage usage_so_far() {
   return usage;
 }
 
+core::Queue* queue_of(const RankDevice& computes) {
+  return computes.device == nullptr ? nullptr : &computes.device->compute();
+}
+
 constexpr core::TraceForm kStep = {"step", core::TraceKind::kStep, {"step"}};
 constexpr core::TraceForm kLoadStep = {"load_step", core::TraceKind::kPart};
 
@@ -67,6 +71,7 @@ class Trainer {
       : options_(options),
         context_(context),
         trace_(trace),
+        clock_(queue_of(context.computes)),
         opened_(opened),
         plan_(make_plan_on_drives(options, opened, world, context.memory)),
         rows_(open_rows(options, opened.model.vocab, ledger_, *ranks_of_host(world),
@@ -251,6 +256,7 @@ class Trainer {
     core::fault({"step.pre", state_.world.rank(), next_step()});
     TimedStep done;
     compute(done);
+    clock_.end_step();
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
     done.seconds = spent.count();
     exchange_.add_step(static_cast<std::int64_t>(1e9 * done.seconds), waited_ns() - waited_before);

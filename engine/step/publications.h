@@ -17,6 +17,10 @@ class Publications {
   // A flat parameter was updated. What this CPU still updates beside a device is published by its
   // first reader, so that the device does not wait for all of it.
   void publish(int flat_param);
+  // Whether wait_for() has something to do.
+  bool awaits(int flat_param) const {
+    return not_begun_.contains(flat_param) || under_way_.contains(flat_param);
+  }
   // For what is queued from now on; nothing to do where it is there.
   void wait_for(int flat_param);
   // All of them are there.

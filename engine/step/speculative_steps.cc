@@ -18,6 +18,7 @@ void StepRuntime::norm_part() {
   own.overflows = own_overflow() ? 1.0 : 0.0;
   own.stop_requests = request_.stop_requested && request_.stop_requested() ? 1.0 : 0.0;
   ahead_.take_part(own);
+  clock_.read();
 }
 
 StepResult StepRuntime::validate_step(const data::BatchStream& next, const StepRequest& request) {

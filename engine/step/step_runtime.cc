@@ -172,8 +172,17 @@ void* StepRuntime::whole_weights(int unit, int flat_param, Elements behind) {
   return core::element_at(gathered_.at(unit).slot, behind, state_.model.element);
 }
 
+// Most units of most micro-batches have: a range would mark two places in a device's queue.
+bool StepRuntime::has_weights(int unit) const {
+  if (gathered_.contains(unit) || state_.on_host) return false;
+  const int tied = state_.tied_flat_param(unit);
+  return !publications_.awaits(state_.own_flat_param(unit)) &&
+         (tied < 0 || !publications_.awaits(state_.layout.home_of(tied)));
+}
+
 // A gather, or the publication of the last step.
 void StepRuntime::wait_for_weights(int unit) {
+  if (has_weights(unit)) return;
   const TraceRange range(clock_, Phase::kGather);
   if (const auto at = gathered_.find(unit); at != gathered_.end()) {
     at->second.own.wait(state_.work);
@@ -392,6 +401,7 @@ void StepRuntime::count() {
 }
 
 void StepRuntime::wait_for_count() {
+  if (counting_.done()) return;
   const TraceRange range(clock_, Phase::kData);
   counting_.finish();
 }
@@ -466,6 +476,7 @@ void StepRuntime::norm() {
   all.squared = state_.norm.squared(state_.work, state_.grads);
   all.overflows = overflows() ? 1.0 : 0.0;  // collective
   request_.scalars.grad_scale = finalize_step(request_, all, result_);
+  clock_.read();
 }
 
 void StepRuntime::report() {

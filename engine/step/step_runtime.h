@@ -108,6 +108,7 @@ class StepRuntime : public pipeline::StepHandler {
   // Whole weights of a flat parameter of `unit`, which begins `behind` elements into the unit's
   // slot.
   void* whole_weights(int unit, int flat_param, core::Elements behind);
+  bool has_weights(int unit) const;
   void wait_for_weights(int unit);
   void wait_for_count();
   double weight_of_token(int micro) const;

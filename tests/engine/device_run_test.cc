@@ -11,6 +11,7 @@
 #include "core/fault.h"
 #include "decoded_numbers.h"
 #include "device/fake/fake_device.h"
+#include "device/fake/queue_runner.h"
 #include "document_rows.h"
 #include "model/units/lora.h"
 #include "tests/model/family_jsons.h"
@@ -323,6 +324,65 @@ TEST_F(DeviceTrainer, ATraceHasTheTimesOfTheQueue) {
     before = event.at("ts").get<double>() + event.at("dur").get<double>();
   }
   EXPECT_GT(kernels, 100);
+}
+
+// A device whose clock is the number of tasks that it has run: none before somebody waits.
+class CountingRunner : public device::EarlyOrLate {
+ public:
+  explicit CountingRunner(std::int64_t& tasks) : EarlyOrLate(When::kLate), tasks_(tasks) {}
+  void push(Task task) override {
+    EarlyOrLate::push([&tasks = tasks_, task = std::move(task)] {
+      ++tasks;
+      task();
+    });
+  }
+
+ private:
+  std::int64_t& tasks_;
+};
+
+class CountingQueue : public device::FakeQueue {
+ public:
+  CountingQueue(const device::TwoViews& views, core::MemorySource& memory, std::int64_t& tasks)
+      : FakeQueue(views, memory, std::make_unique<CountingRunner>(tasks)), tasks_(tasks) {}
+  void tell_time(std::int64_t* ns) override {
+    push([ns, &tasks = tasks_] { *ns = 1'000'000 * tasks; });
+  }
+
+ private:
+  std::int64_t& tasks_;
+};
+
+TEST_F(DeviceTrainer, PhasesAreWhatTheDeviceDoes) {
+  TrainOptions fake = at(options("", 3), "fake", DeviceKind::kFake);
+  fake.shared_memory = false;
+  fake.saves = false;
+  comm::run_ranks(1, [&](comm::Communicator& world) {
+    std::int64_t tasks = 0;
+    device::FakeDevice device(
+        [&](device::FakeDevice::Name, const device::TwoViews& views, core::MemorySource& memory) {
+          return std::make_unique<CountingQueue>(views, memory, tasks);
+        });
+    RunContext context;
+    context.computes.device = &device;
+    EXPECT_EQ(train(fake, open_run_model(fake), world, context), 0);
+  });
+  std::ifstream lines(std::filesystem::path(fake.output_dir) / "metrics.jsonl");
+  int steps = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line);
+    if (json.contains("start")) continue;
+    SCOPED_TRACE(line);
+    const auto phases = json.at("phases").get<std::map<std::string, double>>();
+    const double computing = phases.at("forward") + phases.at("loss") + phases.at("backward");
+    const double rest = phases.at("reduce") + phases.at("gather") + phases.at("optimizer");
+    EXPECT_GT(computing, 2 * rest);
+    EXPECT_GT(phases.at("forward"), phases.at("reduce"));
+    EXPECT_GT(phases.at("backward"), phases.at("forward"));
+    // The update of a step runs while the next one is made.
+    EXPECT_EQ(phases.at("optimizer") > 0.0, ++steps > 1);
+  }
+  EXPECT_EQ(steps, 3);
 }
 
 TEST_F(DeviceTrainer, GradientsAndMergedAdaptersAreWritten) {
