@@ -39,8 +39,9 @@ int TrainerCase::run(const TrainOptions& options, int ranks, const RunContext& c
   comm::run_ranks(
       ranks,
       [&](comm::Communicator& world) {
-        const std::unique_ptr<core::Device> device = device_of(options, world.rank());
         RunContext mine_alone = context;
+        const bool has_one = context.computes.device != nullptr;
+        const auto device = has_one ? nullptr : device_of(options, world.rank());
         if (device != nullptr) mine_alone.computes.device = device.get();
         const int mine = train(options, open_run_model(options), world, mine_alone);
         if (world.rank() == 0) code = mine;
