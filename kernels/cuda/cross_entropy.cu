@@ -1,18 +1,17 @@
 // Softmax cross-entropy (kernels/pointwise/cross_entropy.h). A block walks a row twice: for its
-// maximum and sum, then backward to write it, which finds the end of the row in the cache.
+// maximum and sum, then backward for the gradients, which finds the end of the row in the cache.
 #include <algorithm>
+#include <type_traits>
 
 #include "core/check.h"
 #include "kernels/cuda/table.h"
-#include "kernels/cuda/walk.h"
+#include "kernels/cuda/walk_rows.h"
 #include "kernels/rows.h"
 
 namespace fm::kernels::cuda {
 namespace {
 
-constexpr int kWide = 4;
-constexpr int kAhead = 4;  // packs of a thread under way
-constexpr int kWarp = 32;
+constexpr int kAhead = 4;  // packs of 4 logits of a thread under way
 
 // Rows that are long take all threads of a multiprocessor, so that few of them share the cache;
 // many short ones are under way at once.
@@ -20,7 +19,8 @@ constexpr std::int64_t kLongRow = 16384;
 constexpr unsigned kLongThreads = 1024;
 constexpr unsigned kShortThreads = 128;
 
-using Logits = Pack<float, kWide>;
+template <int kCount>
+using Logits = Pack<float, kCount>;
 
 struct RowMemory {
   float maxima[kLongThreads / kWarp];
@@ -29,12 +29,12 @@ struct RowMemory {
 
 // Logits i .. i + 3 of a row, -infinity behind its end. Where rows are not aligned, each thread
 // still loads the same logits, so that sums do not depend on where a row lies.
-__device__ __forceinline__ Logits logits_at(const float* row, std::int64_t width, bool wide,
-                                            std::int64_t i) {
-  if (wide && i + kWide <= width) return load<kWide>(row + i);
-  Logits logits;
+__device__ __forceinline__ Logits<kWide<float>> logits_at(const float* row, std::int64_t width,
+                                                          bool wide, std::int64_t i) {
+  if (wide && i + kWide<float> <= width) return load<kWide<float>>(row + i);
+  Logits<kWide<float>> logits;
 #pragma unroll
-  for (int j = 0; j < kWide; ++j) logits.at[j] = i + j < width ? row[i + j] : -INFINITY;
+  for (int j = 0; j < kWide<float>; ++j) logits.at[j] = i + j < width ? row[i + j] : -INFINITY;
   return logits;
 }
 
@@ -49,17 +49,17 @@ struct RowSum {
 // Of the logits that this thread loads. The sum follows the maximum as it grows.
 __device__ __forceinline__ RowSum sum_of_thread(const float* row, std::int64_t width) {
   const bool wide = reinterpret_cast<std::uintptr_t>(row) % 16 == 0;
-  const std::int64_t step = std::int64_t{blockDim.x} * kWide;
+  const std::int64_t step = std::int64_t{blockDim.x} * kWide<float>;
   RowSum so_far{-INFINITY, 0.0};
-  for (std::int64_t i = std::int64_t{threadIdx.x} * kWide; i < width; i += kAhead * step) {
-    Logits logits[kAhead];
+  for (std::int64_t i = std::int64_t{threadIdx.x} * kWide<float>; i < width; i += kAhead * step) {
+    Logits<kWide<float>> logits[kAhead];
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) logits[k] = logits_at(row, width, wide, i + k * step);
     float max = so_far.max;
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
 #pragma unroll
-      for (int j = 0; j < kWide; ++j) max = fmaxf(max, logits[k].at[j]);
+      for (int j = 0; j < kWide<float>; ++j) max = fmaxf(max, logits[k].at[j]);
     }
     const float against = reference(max);
     if (max > so_far.max) {
@@ -70,7 +70,7 @@ __device__ __forceinline__ RowSum sum_of_thread(const float* row, std::int64_t w
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
 #pragma unroll
-      for (int j = 0; j < kWide; ++j) sum += expf(logits[k].at[j] - against);
+      for (int j = 0; j < kWide<float>; ++j) sum += expf(logits[k].at[j] - against);
     }
     so_far.sum += static_cast<double>(sum);
   }
@@ -100,34 +100,56 @@ __device__ __forceinline__ RowSum sum_of_row(const float* row, std::int64_t widt
   return {max, sum};
 }
 
-// row[i] = map(i, row[i]), the end first.
-template <class Map>
-__device__ __forceinline__ void map_row(float* row, std::int64_t width, const Map& map) {
-  const auto address = reinterpret_cast<std::uintptr_t>(row);
-  const std::int64_t head = min(static_cast<std::int64_t>((16 - address % 16) % 16 / 4), width);
-  const std::int64_t packs = (width - head) / kWide;
-  const std::int64_t tail = head + packs * kWide;
-  for (std::int64_t i = tail + threadIdx.x; i < width; i += blockDim.x) row[i] = map(i, row[i]);
-  const std::int64_t step = std::int64_t{blockDim.x} * kAhead;
+// kCount logits from `from` on, which accesses of 16 bytes may read where they are `wide`.
+template <int kCount>
+__device__ __forceinline__ Logits<kCount> logits_from(const float* from, bool wide) {
+  if (wide) return load<kCount>(from);
+  Logits<kCount> logits;
+#pragma unroll
+  for (int j = 0; j < kCount; ++j) logits.at[j] = from[j];
+  return logits;
+}
+
+// to[i] = map(i, row[i]), rounded once, the end first; fp32 is written into the row. Packs begin
+// where `to` is aligned. So is the row there, if both arrays are at their beginnings.
+template <class Out, class Map>
+__device__ __forceinline__ void map_row(const float* row, std::int64_t width, const Map& map,
+                                        Out* to) {
+  constexpr int kPack = kWide<Out>;
+  constexpr int kUnderWay = kAhead * kWide<float> / kPack;
+  const auto address = reinterpret_cast<std::uintptr_t>(to);
+  const auto before = static_cast<std::int64_t>((16 - address % 16) % 16 / sizeof(Out));
+  const std::int64_t head = min(before, width);
+  const bool in_place = std::is_same_v<Out, float>;
+  const bool wide = in_place || reinterpret_cast<std::uintptr_t>(row + head) % 16 == 0;
+  const std::int64_t packs = (width - head) / kPack;
+  const std::int64_t tail = head + packs * kPack;
+  for (std::int64_t i = tail + threadIdx.x; i < width; i += blockDim.x) {
+    to[i] = narrowed<Out>(map(i, row[i]));
+  }
+  const std::int64_t step = std::int64_t{blockDim.x} * kUnderWay;
   for (std::int64_t first = (packs - 1) / step * step; first >= 0; first -= step) {
     const std::int64_t mine = first + threadIdx.x;
-    Logits logits[kAhead];
+    Logits<kPack> logits[kUnderWay];
 #pragma unroll
-    for (int k = 0; k < kAhead; ++k) {
+    for (int k = 0; k < kUnderWay; ++k) {
       const std::int64_t pack = mine + std::int64_t{blockDim.x} * k;
-      if (pack < packs) logits[k] = load<kWide>(row + head + pack * kWide);
+      if (pack < packs) logits[k] = logits_from<kPack>(row + head + pack * kPack, wide);
     }
 #pragma unroll
-    for (int k = 0; k < kAhead; ++k) {
+    for (int k = 0; k < kUnderWay; ++k) {
       const std::int64_t pack = mine + std::int64_t{blockDim.x} * k;
       if (pack >= packs) continue;
-      const std::int64_t i = head + pack * kWide;
+      const std::int64_t i = head + pack * kPack;
+      Pack<Out, kPack> mapped;
 #pragma unroll
-      for (int j = 0; j < kWide; ++j) logits[k].at[j] = map(i + j, logits[k].at[j]);
-      store(row + i, logits[k]);
+      for (int j = 0; j < kPack; ++j) mapped.at[j] = narrowed<Out>(map(i + j, logits[k].at[j]));
+      store(to + i, mapped);
     }
   }
-  for (std::int64_t i = threadIdx.x; i < head; i += blockDim.x) row[i] = map(i, row[i]);
+  for (std::int64_t i = threadIdx.x; i < head; i += blockDim.x) {
+    to[i] = narrowed<Out>(map(i, row[i]));
+  }
 }
 
 struct Zero {
@@ -177,17 +199,18 @@ struct GradientOfPart {
 };
 
 // losses [rows], 0 of those that are ignored.
-enum class Rows : std::uint8_t { kStay, kBecomeGradients, kBecomeSlopedGradients };
-template <Rows kRows>
+enum class Makes : std::uint8_t { kLosses, kGradients, kSlopedGradients };
+template <Makes kMakes, class Out>
 __global__ void __launch_bounds__(kLongThreads)
-    losses_of_rows(RowShape shape, float* logits, const std::int32_t* labels,
-                   LogitGradient gradient, double* losses) {
+    losses_of_rows(RowShape shape, const float* logits, const std::int32_t* labels,
+                   LogitGradient gradient, Out* gradients, double* losses) {
   auto& memory = shared_memory<RowMemory>();
   for (std::int64_t r = blockIdx.x; r < shape.rows; r += gridDim.x) {
-    float* const row = logits + r * shape.width;
+    const float* const row = logits + r * shape.width;
+    Out* const to = gradients + r * shape.width;
     const std::int32_t label = labels[r];
     if (label == kIgnoredLabel) {
-      if constexpr (kRows != Rows::kStay) map_row(row, shape.width, Zero{});
+      if constexpr (kMakes != Makes::kLosses) map_row(row, shape.width, Zero{}, to);
       if (threadIdx.x == 0) losses[r] = 0.0;
       continue;
     }
@@ -197,13 +220,13 @@ __global__ void __launch_bounds__(kLongThreads)
       losses[r] =
           log(of_row.sum) + (static_cast<double>(of_row.max) - static_cast<double>(label_logit));
     }
-    if constexpr (kRows != Rows::kStay) {
+    if constexpr (kMakes != Makes::kLosses) {
       const Gradient of_logit{of_row.max, static_cast<float>(gradient.scale / of_row.sum),
                               static_cast<float>(gradient.scale), std::int64_t{label}};
-      if constexpr (kRows == Rows::kBecomeGradients) {
-        map_row(row, shape.width, of_logit);
+      if constexpr (kMakes == Makes::kGradients) {
+        map_row(row, shape.width, of_logit, to);
       } else {
-        map_row(row, shape.width, SlopedGradient{of_logit, gradient.softcap});
+        map_row(row, shape.width, SlopedGradient{of_logit, gradient.softcap}, to);
       }
     }
   }
@@ -220,9 +243,9 @@ __global__ void __launch_bounds__(kLongThreads)
       sum[r] = of_row.sum;
     }
     if (softcap > 0.0F) {
-      map_row(row, shape.width, SlopedExponential{of_row.max, softcap});
+      map_row(row, shape.width, SlopedExponential{of_row.max, softcap}, row);
     } else {
-      map_row(row, shape.width, Exponential{of_row.max});
+      map_row(row, shape.width, Exponential{of_row.max}, row);
     }
   }
 }
@@ -285,21 +308,25 @@ struct PartsOfRows {
   }
 };
 
+template <class Out>
 __global__ void __launch_bounds__(kLongThreads)
-    gradients_of_parts(RowShape shape, float* logits, const std::int32_t* labels, VocabParts parts,
-                       LogitGradient gradient, const float* factors) {
+    gradients_of_parts(RowShape shape, RoundedGradients<Out> at, LogitGradient gradient,
+                       const float* factors) {
+  const VocabParts& parts = at.parts;
   // The logits of labels that are here.
   const double* const of_labels = parts.numbers + (3 * parts.rank + 2) * shape.rows;
   const auto scale = static_cast<float>(gradient.scale);
   for (std::int64_t r = blockIdx.x; r < shape.rows; r += gridDim.x) {
-    float* const row = logits + r * shape.width;
-    if (labels[r] == kIgnoredLabel) {
-      map_row(row, shape.width, Zero{});
+    const float* const row = at.logits + r * shape.width;
+    Out* const to = at.gradients + r * shape.width;
+    if (at.labels[r] == kIgnoredLabel) {
+      map_row(row, shape.width, Zero{}, to);
     } else {
       const bool sloped = gradient.softcap > 0.0F;
       const auto label = static_cast<float>(of_labels[r]);
       const float of_label = sloped ? scale * slope_of(label, gradient.softcap) : scale;
-      map_row(row, shape.width, GradientOfPart{factors[r], of_label, labels[r] - parts.first});
+      map_row(row, shape.width, GradientOfPart{factors[r], of_label, at.labels[r] - parts.first},
+              to);
     }
   }
 }
@@ -325,28 +352,34 @@ void add_in_order(const core::Work& work, std::int64_t rows, const double* losse
          rows, losses, sum);
 }
 
-template <Rows kRows>
-void losses_by(const core::Work& work, RowShape shape, float* logits, const std::int32_t* labels,
+template <Makes kMakes, class Out>
+void losses_by(const core::Work& work, RowShape shape, const RoundedGradients<Out>& at,
                const LogitGradient& gradient, double* sum) {
   if (shape.rows == 0) return;
   double* const losses = numbers_of_rows(work, shape.rows, sizeof(double));
-  launch(work, "cross_entropy", for_rows(work, shape, sizeof(RowMemory)), losses_of_rows<kRows>,
-         shape, logits, labels, gradient, losses);
+  launch(work, "cross_entropy", for_rows(work, shape, sizeof(RowMemory)),
+         losses_of_rows<kMakes, Out>, shape, at.logits, at.labels, gradient, at.gradients, losses);
   add_in_order(work, shape.rows, losses, sum);
+}
+
+template <class Out>
+void of_whole_rows(const core::Work& work, RowShape shape, const RoundedGradients<Out>& at,
+                   const LogitGradient& gradient, double* sum) {
+  if (gradient.softcap > 0.0F) {
+    losses_by<Makes::kSlopedGradients>(work, shape, at, gradient, sum);
+  } else {
+    losses_by<Makes::kGradients>(work, shape, at, gradient, sum);
+  }
 }
 
 void cross_entropy(const core::Work& work, RowShape shape, float* logits,
                    const std::int32_t* labels, const LogitGradient& gradient, double* sum) {
-  if (gradient.softcap > 0.0F) {
-    losses_by<Rows::kBecomeSlopedGradients>(work, shape, logits, labels, gradient, sum);
-  } else {
-    losses_by<Rows::kBecomeGradients>(work, shape, logits, labels, gradient, sum);
-  }
+  of_whole_rows<float>(work, shape, {logits, labels, logits}, gradient, sum);
 }
 
 void cross_entropy_loss(const core::Work& work, RowShape shape, const float* logits,
                         const std::int32_t* labels, double* sum) {
-  losses_by<Rows::kStay>(work, shape, const_cast<float*>(logits), labels, {}, sum);
+  losses_by<Makes::kLosses, float>(work, shape, {const_cast<float*>(logits), labels}, {}, sum);
 }
 
 struct FormLogits {
@@ -367,8 +400,8 @@ struct FormLogits {
 
 void form_logits(const core::Work& work, RowShape shape, const LogitForm& form, float* logits) {
   const float inner = form.softcap > 0.0F ? form.scale / form.softcap : 0.0F;
-  walk<kWide>(work, "form_logits", shape.rows * shape.width, aligned(logits),
-              FormLogits{form, inner, logits});
+  walk<kWide<float>>(work, "form_logits", shape.rows * shape.width, aligned(logits),
+                     FormLogits{form, inner, logits});
 }
 
 void exponentials(const core::Work& work, RowShape shape, float softcap, float* logits, double* max,
@@ -398,17 +431,30 @@ void label_logits(const core::Work& work, RowShape shape, const float* logits,
           LabelLogits{shape, logits, labels, first, numbers});
 }
 
-void cross_entropy_of_parts(const core::Work& work, RowShape shape, float* logits,
-                            const std::int32_t* labels, const VocabParts& parts,
-                            const LogitGradient& gradient, double* sum) {
+template <class Out>
+void of_parts(const core::Work& work, RowShape shape, const RoundedGradients<Out>& at,
+              const LogitGradient& gradient, double* sum) {
   if (shape.rows == 0) return;
   double* const losses = numbers_of_rows(work, shape.rows, sizeof(double) + sizeof(float));
   auto* const factors = reinterpret_cast<float*>(losses + shape.rows);
   walk<1>(work, "cross_entropy_of_parts", shape.rows, false,
-          PartsOfRows{shape.rows, labels, parts, gradient.scale, losses, factors});
-  launch(work, "cross_entropy_of_parts", for_rows(work, shape, 0), gradients_of_parts, shape,
-         logits, labels, parts, gradient, factors);
+          PartsOfRows{shape.rows, at.labels, at.parts, gradient.scale, losses, factors});
+  launch(work, "cross_entropy_of_parts", for_rows(work, shape, 0), gradients_of_parts<Out>, shape,
+         at, gradient, factors);
   add_in_order(work, shape.rows, losses, sum);
+}
+
+void cross_entropy_of_parts(const core::Work& work, RowShape shape, float* logits,
+                            const std::int32_t* labels, const VocabParts& parts,
+                            const LogitGradient& gradient, double* sum) {
+  of_parts<float>(work, shape, {logits, labels, logits, parts}, gradient, sum);
+}
+
+template <class T>
+void rounded_cross_entropy(const core::Work& work, RowShape shape, const RoundedGradients<T>& at,
+                           const LogitGradient& gradient, double* sum) {
+  if (at.parts.numbers == nullptr) return of_whole_rows(work, shape, at, gradient, sum);
+  of_parts(work, shape, at, gradient, sum);
 }
 
 }  // namespace
@@ -420,6 +466,8 @@ void fill_cross_entropy(DeviceKernels& table) {
   table.exponentials = exponentials;
   table.form_logits = form_logits;
   table.label_logits = label_logits;
+  table.fused.bf16.rounded_cross_entropy = rounded_cross_entropy<core::Bf16>;
+  table.fused.fp16.rounded_cross_entropy = rounded_cross_entropy<core::F16>;
 }
 
 }  // namespace fm::kernels::cuda

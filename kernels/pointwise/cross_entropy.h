@@ -61,6 +61,19 @@ void cross_entropy_of_parts(const core::Work& work, RowShape shape, float* logit
                             const std::int32_t* labels, const VocabParts& parts,
                             const LogitGradient& gradient, double* sum);
 
+// Logits whose gradients lie apart from them, as products read them: of type T, rounded once.
+template <class T>
+struct RoundedGradients {
+  float* logits = nullptr;               // [rows, vocab]; what they hold afterwards is of no use
+  const std::int32_t* labels = nullptr;  // [rows]
+  T* gradients = nullptr;                // [rows, vocab]
+  VocabParts parts = {};                 // without numbers: this rank has whole rows
+};
+// cross_entropy, or with parts cross_entropy_of_parts, and a cast of the gradients: the same bits.
+template <class T>
+void rounded_cross_entropy(const core::Work& work, RowShape shape, const RoundedGradients<T>& at,
+                           const LogitGradient& gradient, double* sum);
+
 // For rows whose logits come in tiles of columns, of a multiple of kVocabTile each but the last:
 // one pass over the tiles for the maxima, one for the sums, one for the gradients. All have the
 // bits of cross_entropy over the whole row. Tiles come in ascending order.

@@ -14,6 +14,7 @@ constexpr core::TraceForm kGluRowsBackward = of_rows("glu_rows_backward");
 constexpr core::TraceForm kJoinHeads = of_rows("join_heads");
 constexpr core::TraceForm kLayernorm = of_rows("layernorm");
 constexpr core::TraceForm kRmsnorm = of_rows("rmsnorm");
+constexpr core::TraceForm kRoundedCrossEntropy = of_rows("cross_entropy_rounded");
 constexpr core::TraceForm kSplitHeads = of_rows("split_heads");
 
 // Runs a kernel of the Work's device, and says whether it has it.
@@ -164,5 +165,25 @@ void layernorm(const core::Work& work, RowShape shape, double eps, const Layerno
 template void layernorm(const core::Work&, RowShape, double, const LayernormForward<float>&);
 template void layernorm(const core::Work&, RowShape, double, const LayernormForward<core::Bf16>&);
 template void layernorm(const core::Work&, RowShape, double, const LayernormForward<core::F16>&);
+
+template <class T>
+void rounded_cross_entropy(const core::Work& work, RowShape shape, const RoundedGradients<T>& at,
+                           const LogitGradient& gradient, double* sum) {
+  if (run_fused(work, &DeviceFused<T>::rounded_cross_entropy, kRoundedCrossEntropy,
+                rows(shape, sizeof(float) + sizeof(T)), shape, at, gradient, sum)) {
+    return;
+  }
+  if (at.parts.numbers == nullptr) {
+    cross_entropy(work, shape, at.logits, at.labels, gradient, sum);
+  } else {
+    cross_entropy_of_parts(work, shape, at.logits, at.labels, at.parts, gradient, sum);
+  }
+  cast(work, shape.rows * shape.width, at.logits, at.gradients);
+}
+template void rounded_cross_entropy(const core::Work&, RowShape,
+                                    const RoundedGradients<core::Bf16>&, const LogitGradient&,
+                                    double*);
+template void rounded_cross_entropy(const core::Work&, RowShape, const RoundedGradients<core::F16>&,
+                                    const LogitGradient&, double*);
 
 }  // namespace fm::kernels

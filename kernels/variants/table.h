@@ -114,7 +114,7 @@ struct DeviceProductTable {
 };
 
 // Fused kernels: what a device does in one pass over memory, and this CPU in several; null: in
-// several. All in all 3 % of a step on a GPU by arithmetic (benchmarks/gpu/RESULTS.md).
+// several. All in all 5 % of a step on a GPU by arithmetic (benchmarks/gpu/RESULTS.md).
 template <class T>
 struct DeviceFused {
   decltype(&kernels::glu_rows<T>) glu_rows = nullptr;
@@ -122,6 +122,7 @@ struct DeviceFused {
   decltype(&kernels::join_heads<T>) join_heads = nullptr;
   decltype(&kernels::layernorm<T>) layernorm = nullptr;
   decltype(&kernels::rmsnorm<T>) rmsnorm = nullptr;
+  decltype(&kernels::rounded_cross_entropy<T>) rounded_cross_entropy = nullptr;  // null for fp32
   decltype(&kernels::split_heads<T>) split_heads = nullptr;
 };
 struct DeviceFusedTable {

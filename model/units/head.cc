@@ -99,6 +99,7 @@ struct Head<T>::Chunk {
   float* logits_NV;  // and their gradient
   T* dlogits_NV;     // the gradient in the type that products read
   const float* bias_V = nullptr;
+  float* dbias_V = nullptr;  // null: it has none, or the bias is frozen
 
   kernels::RowShape hidden_rows() const { return {shape.tokens, shape.in}; }
   void round_dlogits(const core::Work& work) const {
@@ -290,18 +291,42 @@ void Head<T>::clear_rest_of_tied(const core::Work& work, const Gradients& gradie
 template <class T>
 void Head<T>::cross_entropy(const UnitCall& call, const Chunk& chunk, const std::int32_t* labels_N,
                             double scale, double* sum) const {
-  if (!alone()) return cross_entropy_of_parts(call, chunk, labels_N, scale, sum);
-  kernels::cross_entropy(call.work, chunk.logit_rows(), chunk.logits_NV, labels_N,
-                         {scale * form_.scale, form_.softcap}, sum);
+  const kernels::RowShape rows = chunk.logit_rows();
+  const kernels::LogitGradient gradient{scale * form_.scale, form_.softcap};
+  if constexpr (!kIsFp32<T>) {
+    if (chunk.dbias_V == nullptr) {  // nobody reads what is not rounded
+      const core::Arena::Scope scope(call.work.arena);
+      const kernels::VocabParts parts =
+          alone() ? kernels::VocabParts{} : exchange_parts(call, chunk, labels_N);
+      return kernels::rounded_cross_entropy<T>(
+          call.work, rows, {chunk.logits_NV, labels_N, chunk.dlogits_NV, parts}, gradient, sum);
+    }
+  }
+  if (alone()) {
+    kernels::cross_entropy(call.work, rows, chunk.logits_NV, labels_N, gradient, sum);
+  } else {
+    cross_entropy_of_parts(call, chunk, labels_N, gradient, sum);
+  }
+  if (chunk.dbias_V != nullptr) {
+    kernels::column_sums(call.work, rows, chunk.logits_NV, chunk.dbias_V);
+  }
+  chunk.round_dlogits(call.work);
 }
 
-// Cross-entropy of a split vocabulary: ranks exchange three numbers once for every row.
 template <class T>
 void Head<T>::cross_entropy_of_parts(const UnitCall& call, const Chunk& chunk,
-                                     const std::int32_t* labels_N, double scale,
-                                     double* sum) const {
-  FM_CHECK(call.peers.tensor != nullptr, "a part of the head needs the other ranks");
+                                     const std::int32_t* labels_N,
+                                     const kernels::LogitGradient& gradient, double* sum) const {
   const core::Arena::Scope scope(call.work.arena);
+  const kernels::VocabParts parts = exchange_parts(call, chunk, labels_N);
+  kernels::cross_entropy_of_parts(call.work, chunk.logit_rows(), chunk.logits_NV, labels_N, parts,
+                                  gradient, sum);
+}
+
+template <class T>
+kernels::VocabParts Head<T>::exchange_parts(const UnitCall& call, const Chunk& chunk,
+                                            const std::int32_t* labels_N) const {
+  FM_CHECK(call.peers.tensor != nullptr, "a part of the head needs the other ranks");
   const kernels::RowShape shape = chunk.logit_rows();
   const std::int64_t rows = shape.rows;
   double* const mine = call.work.arena.take<double>(3 * rows);
@@ -313,9 +338,7 @@ void Head<T>::cross_entropy_of_parts(const UnitCall& call, const Chunk& chunk,
       ->all_gather({mine, core::Elements(3 * rows), core::DType::kF64},
                    {all, core::Elements(3 * rows * share_.count), core::DType::kF64})
       .wait(call.work);
-  const kernels::VocabParts parts{columns_.first, call.peers.tensor->rank(), share_.count, all};
-  kernels::cross_entropy_of_parts(call.work, shape, chunk.logits_NV, labels_N, parts,
-                                  {scale * form_.scale, form_.softcap}, sum);
+  return {columns_.first, call.peers.tensor->rank(), share_.count, all};
 }
 
 template <class T>
@@ -453,8 +476,8 @@ void Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale, const G
   chunk.bias_V = take_bias(weights, work);
   const std::int64_t step = chunk.shape.tokens;
   const NormSums sums = take_sums(work);
-  float* const dbias_V = bias_at_.trained() ? work.arena.take<float>(vocab_) : nullptr;
-  if (dbias_V != nullptr) kernels::clear(work, vocab_, dbias_V);
+  chunk.dbias_V = bias_at_.trained() ? work.arena.take<float>(vocab_) : nullptr;
+  if (chunk.dbias_V != nullptr) kernels::clear(work, vocab_, chunk.dbias_V);
   const bool trains_matrix = matrix_at_.trained();
   // Gradients of the norm also need the gradient of its output, whose parts are always summed.
   const bool gives = gradients.input || norm_at_.trained() || norm_bias_at_.trained() || !alone();
@@ -466,9 +489,6 @@ void Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale, const G
     T* hidden_ND = all_BTD + row * hidden_;
     forward_chunk(work, weights, hidden_ND, chunk);
     cross_entropy(call, chunk, input.of_work().labels_BT + row, scale, sum);
-    if (dbias_V != nullptr)
-      kernels::column_sums(work, chunk.logit_rows(), chunk.logits_NV, dbias_V);
-    chunk.round_dlogits(work);
     if (trains_matrix) {
       matrix_gradient(work, chunk, matrix_base + matrix_at_.offset,
                       row == 0 ? beta_of(write) : Beta::kOne);
@@ -497,7 +517,7 @@ void Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale, const G
   };
   put(hidden_, sums.weight, norm_at_);
   put(hidden_, sums.bias, norm_bias_at_);
-  put(vocab_, dbias_V, bias_at_);
+  put(vocab_, chunk.dbias_V, bias_at_);
 }
 
 template <class T>
@@ -522,7 +542,7 @@ void Head<T>::evaluate(const UnitCall& call, const void* hidden_BTD, double* sum
     if (alone()) {
       kernels::cross_entropy_loss(work, chunk.logit_rows(), chunk.logits_NV, labels_N, sum);
     } else {
-      cross_entropy_of_parts(call, chunk, labels_N, 0.0, sum);
+      cross_entropy_of_parts(call, chunk, labels_N, {0.0, form_.softcap}, sum);
     }
   }
 }

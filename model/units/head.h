@@ -89,12 +89,18 @@ class Head final : public LossUnit {
   void check_labels(const UnitInput& input) const;
   // The hidden states of all tokens; in the arena where this rank has only some of them.
   T* all_hidden(const UnitCall& call, const TokenPart& own, const T* hidden_BTD) const;
-  // Adds the losses of a chunk to `sum`; its logits become their gradient. Collective where the
-  // vocabulary is split over ranks.
+  // Adds the losses of a chunk to `sum`, and writes chunk.dlogits and adds to chunk.dbias; of the
+  // logits nothing is left. Collective where the vocabulary is split over ranks.
   void cross_entropy(const UnitCall& call, const Chunk& chunk, const std::int32_t* labels_N,
                      double scale, double* sum) const;
+  // Of a split vocabulary; the logits become their gradients.
   void cross_entropy_of_parts(const UnitCall& call, const Chunk& chunk,
-                              const std::int32_t* labels_N, double scale, double* sum) const;
+                              const std::int32_t* labels_N, const kernels::LogitGradient& gradient,
+                              double* sum) const;
+  // Ranks exchange three numbers once for every row, and logits become exponentials. The numbers
+  // are in the arena.
+  kernels::VocabParts exchange_parts(const UnitCall& call, const Chunk& chunk,
+                                     const std::int32_t* labels_N) const;
   NormSums take_sums(core::Work& work) const;  // cleared
   // Clears the gradient of a tied embedding outside of its matrix.
   void clear_rest_of_tied(const core::Work& work, const Gradients& gradients) const;

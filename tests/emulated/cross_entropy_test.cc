@@ -161,6 +161,80 @@ TEST(EmulatedCrossEntropy, EveryBarrierIsNeeded) {
   });
 }
 
+// Gradients that a product reads, and what lies behind them.
+template <class T>
+struct RoundedOutcome {
+  std::vector<T> gradients;
+  Floats logits;
+  double sum = 0.0;
+};
+template <class T>
+RoundedOutcome<T> rounded_of(const RowShape& shape, const Outcome& before, std::size_t logits_off,
+                             std::size_t off, const kernels::LogitGradient& gradient) {
+  const Labels labels = some_labels(shape);
+  RoundedOutcome<T> run{poisoned<T>(shape.rows * shape.width + static_cast<std::int64_t>(off) + 8),
+                        before.logits, before.sum};
+  elements_of<T>(table().fused)
+      .rounded_cross_entropy(
+          kHere, shape, {run.logits.data() + logits_off, labels.data(), run.gradients.data() + off},
+          gradient, &run.sum);
+  return run;
+}
+
+template <class T>
+class EmulatedRoundedCrossEntropy : public testing::Test {};
+using NarrowTypes = testing::Types<core::Bf16, core::F16>;
+TYPED_TEST_SUITE(EmulatedRoundedCrossEntropy, NarrowTypes);
+
+// Wherever both arrays begin. Logits are only read.
+TYPED_TEST(EmulatedRoundedCrossEntropy, HasTheGradientsOfTheOtherRoundedOnce) {
+  for (const RowShape& shape : kShapes) {
+    for (const std::size_t at : {0U, 1U, 4U, 8U, 13U}) {
+      const std::size_t off = at == 0 ? 0 : at - 1;  // not as far as the logits
+      const kernels::LogitGradient gradient{1.0 / 3.0, at == 1 ? 9.0F : 0.0F};
+      const Labels labels = some_labels(shape);
+      const auto extra = static_cast<std::int64_t>(at);
+      const Outcome before{random_values(shape.rows * shape.width + extra, 7, 5.0F), 2.5};
+      Outcome wide = before;
+      table().cross_entropy(kHere, shape, wide.logits.data() + at, labels.data(), gradient,
+                            &wide.sum);
+      auto expected =
+          poisoned<TypeParam>(shape.rows * shape.width + static_cast<std::int64_t>(off) + 8);
+      for (std::size_t i = at; i < wide.logits.size(); ++i) {
+        expected[off + i - at] = core::to_element<TypeParam>(wide.logits[i]);
+      }
+      const auto run = rounded_of<TypeParam>(shape, before, at, off, gradient);
+      EXPECT_EQ(run.sum, wide.sum) << shape.width;
+      EXPECT_EQ(run.logits, before.logits) << shape.width;
+      EXPECT_EQ(0, std::memcmp(run.gradients.data(), expected.data(), expected.size() * 2))
+          << shape.width << " from " << at;
+    }
+  }
+}
+
+TYPED_TEST(EmulatedRoundedCrossEntropy, EqualsTheFormulaInDouble) {
+  for (const RowShape& shape : kShapes) {
+    const Outcome before{random_values(shape.rows * shape.width, 7, 5.0F), 2.5};
+    const Result expected = expected_of(shape, before.logits.data(), some_labels(shape), 64.0, 2.5);
+    const auto run = rounded_of<TypeParam>(shape, before, 0, 0, {64.0});
+    EXPECT_NEAR(run.sum, expected.sum, 1e-6 * static_cast<double>(shape.rows)) << shape.width;
+    Floats got(expected.gradients.size());
+    for (std::size_t i = 0; i < got.size(); ++i) got[i] = core::to_float(run.gradients[i]);
+    EXPECT_LT(distance(expected.gradients, got.data()), 0x1p-8) << shape.width;
+  }
+}
+
+TYPED_TEST(EmulatedRoundedCrossEntropy, TheOrderOfThreadsChangesNothing) {
+  for (const RowShape& shape : {RowShape{27, 33}, RowShape{3, 2051}, RowShape{4, 16501}}) {
+    const Outcome before{random_values(shape.rows * shape.width, 8, 5.0F), 2.5};
+    in_every_order([&] {
+      auto bits = rounded_of<TypeParam>(shape, before, 0, 0, {0.25}).gradients;
+      bits.resize(static_cast<std::size_t>(shape.rows * shape.width));
+      return bits;
+    });
+  }
+}
+
 // Rows of odd widths begin at other addresses in other chunks.
 TEST(EmulatedCrossEntropy, ChunksChainToTheSameBits) {
   for (const std::int64_t width : {33, 1003, 16401}) {
@@ -254,6 +328,7 @@ TEST(EmulatedCrossEntropy, NoRowsAddNothing) {
   table().cross_entropy_loss(kHere, {0, 5}, nullptr, nullptr, &sum);
   table().cross_entropy_of_parts(kHere, {0, 5}, nullptr, nullptr, {}, {1.0}, &sum);
   table().exponentials(kHere, {0, 5}, 0.0F, nullptr, nullptr, nullptr);
+  table().fused.bf16.rounded_cross_entropy(kHere, {0, 5}, {}, {1.0}, &sum);
   table().label_logits(kHere, {0, 5}, nullptr, nullptr, 0, nullptr);
   EXPECT_EQ(sum, 0.5);
 }
@@ -284,6 +359,21 @@ Parts parts_of(RowShape shape, const std::vector<std::int64_t>& firsts, const Fl
   return parts;
 }
 
+template <class T>
+void expect_rounded_parts(const RowShape& part, const Floats& exponentials, const Floats& gradients,
+                          const Labels& labels, const kernels::VocabParts& parts, float softcap) {
+  Floats logits = exponentials;
+  auto got = poisoned<T>(part.rows * part.width);
+  double sum = 2.5;
+  elements_of<T>(table().fused)
+      .rounded_cross_entropy(kHere, part, {logits.data(), labels.data(), got.data(), parts},
+                             {0.25, softcap}, &sum);
+  EXPECT_EQ(logits, exponentials);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_EQ(got[i].bits, core::to_element<T>(gradients[i]).bits) << i;
+  }
+}
+
 void expect_parts_make_the_whole(float softcap) {
   const RowShape shape{30, 1237};
   const std::vector<std::int64_t> firsts = {0, 400, 403, shape.width};
@@ -297,10 +387,13 @@ void expect_parts_make_the_whole(float softcap) {
   for (std::size_t rank = 0; rank < parts.logits.size(); ++rank) {
     const std::int64_t first = firsts[rank];
     const RowShape part{shape.rows, firsts[rank + 1] - first};
+    const Floats before = parts.logits[rank];
+    const kernels::VocabParts of_rank{first, static_cast<int>(rank), 3, parts.numbers.data()};
     double sum = 2.5;
-    table().cross_entropy_of_parts(kHere, part, parts.logits[rank].data(), labels.data(),
-                                   {first, static_cast<int>(rank), 3, parts.numbers.data()},
+    table().cross_entropy_of_parts(kHere, part, parts.logits[rank].data(), labels.data(), of_rank,
                                    {0.25, softcap}, &sum);
+    expect_rounded_parts<core::Bf16>(part, before, parts.logits[rank], labels, of_rank, softcap);
+    expect_rounded_parts<core::F16>(part, before, parts.logits[rank], labels, of_rank, softcap);
     EXPECT_NEAR(sum, expected.sum, 3e-5);
     Doubles gradients;
     for (std::int64_t r = 0; r < shape.rows; ++r) {

@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "model/units/lora.h"
@@ -280,6 +282,25 @@ TEST_F(EmulatedTrainer, GoesOnOnAnotherDevice) {
     EXPECT_NEAR(one.at(step).grad_norm.value(), other.at(step).grad_norm.value(), 1e-3);
   }
   EXPECT_NEAR(one.at(6).eval_loss, other.at(6).eval_loss, 1e-5 * one.at(6).eval_loss);
+}
+
+// They are written once, in the type that the head's products read.
+TEST_F(EmulatedTrainer, GradientsOfLogitsAreRoundedAsTheyAreWritten) {
+  TrainOptions traced = options("traced", 2);
+  traced.device.kind = DeviceKind::kCuda;
+  traced.element = core::DType::kBF16;
+  traced.trace = (folder() / "trace.json").string();
+  traced.trace_steps = {1, 2};
+  const auto card = emulated::make_device(4);
+  RunContext context;
+  context.computes.device = card.get();
+  ASSERT_EQ(run(traced, 1, context), 0);
+  std::map<std::string, int> times;
+  const auto trace = nlohmann::json::parse(std::ifstream(traced.trace));
+  for (const auto& event : trace.at("traceEvents")) ++times[event.at("name")];
+  EXPECT_GT(times["gemm"], 0);
+  EXPECT_GT(times["cross_entropy_rounded"], 0);
+  EXPECT_EQ(times["cross_entropy"], 0);
 }
 
 TEST_F(EmulatedTrainer, DecodesNearThisCpu) {

@@ -95,6 +95,9 @@ void fill_fused(kernels::DeviceFused<T>& to) {
   pass<kPart, &Table::layernorm>(to.layernorm);
   pass<kPart, &Table::rmsnorm>(to.rmsnorm);
   pass<kPart, &Table::split_heads>(to.split_heads);
+  if constexpr (!std::is_same_v<T, float>) {
+    pass<kPart, &Table::rounded_cross_entropy>(to.rounded_cross_entropy);
+  }
 }
 
 void fill_the_rest(kernels::DeviceKernels& to) {
