@@ -204,7 +204,7 @@ void attention_kernels(const fm::kernels::Variant& run, Buffers& at) {
 
 void vocabulary_kernels(const fm::kernels::Variant& run) {
   constexpr std::int64_t kFew = 4;
-  const RowShape shape{kFew, kVocab};
+  const fm::kernels::LogitRows shape{kFew, kVocab};
   Floats logits = random_values(kFew * kVocab);
   const std::vector<std::int32_t> labels = {1, 31999, 7, 16000};
   double sum = 0.0;

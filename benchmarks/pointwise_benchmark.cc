@@ -164,7 +164,7 @@ BENCHMARK(swiglu_backward<Bf16>)->Arg(1376);
 
 // Loss and gradient; the gradient serves as the next logits: the same work, no copy.
 void cross_entropy_in_place(State& state) {
-  const RowShape shape{128, state.range(0)};
+  const fm::kernels::LogitRows shape{128, state.range(0)};
   const std::int64_t count = shape.rows * shape.width;
   Floats logits = random_values(count);
   const std::vector<std::int32_t> labels(128, 7);
@@ -178,7 +178,7 @@ BENCHMARK(cross_entropy_in_place)->Arg(259)->Arg(32000);
 
 // The loss alone, of an evaluation.
 void cross_entropy_loss(State& state) {
-  const RowShape shape{128, state.range(0)};
+  const fm::kernels::LogitRows shape{128, state.range(0)};
   const std::int64_t count = shape.rows * shape.width;
   const Floats logits = random_values(count);
   const std::vector<std::int32_t> labels(128, 7);

@@ -202,12 +202,12 @@ struct GradientOfPart {
 enum class Makes : std::uint8_t { kLosses, kGradients, kSlopedGradients };
 template <Makes kMakes, class Out>
 __global__ void __launch_bounds__(kLongThreads)
-    losses_of_rows(RowShape shape, const float* logits, const std::int32_t* labels,
+    losses_of_rows(LogitRows shape, const float* logits, const std::int32_t* labels,
                    LogitGradient gradient, Out* gradients, double* losses) {
   auto& memory = shared_memory<RowMemory>();
   for (std::int64_t r = blockIdx.x; r < shape.rows; r += gridDim.x) {
-    const float* const row = logits + r * shape.width;
-    Out* const to = gradients + r * shape.width;
+    const float* const row = logits + r * shape.stride;
+    Out* const to = gradients + r * shape.stride;
     const std::int32_t label = labels[r];
     if (label == kIgnoredLabel) {
       if constexpr (kMakes != Makes::kLosses) map_row(row, shape.width, Zero{}, to);
@@ -233,10 +233,10 @@ __global__ void __launch_bounds__(kLongThreads)
 }
 
 __global__ void __launch_bounds__(kLongThreads)
-    exponentials_of_rows(RowShape shape, float softcap, float* logits, double* max, double* sum) {
+    exponentials_of_rows(LogitRows shape, float softcap, float* logits, double* max, double* sum) {
   auto& memory = shared_memory<RowMemory>();
   for (std::int64_t r = blockIdx.x; r < shape.rows; r += gridDim.x) {
-    float* const row = logits + r * shape.width;
+    float* const row = logits + r * shape.stride;
     const RowSum of_row = sum_of_row(row, shape.width, memory);
     if (threadIdx.x == 0) {
       max[r] = static_cast<double>(of_row.max);
@@ -310,15 +310,15 @@ struct PartsOfRows {
 
 template <class Out>
 __global__ void __launch_bounds__(kLongThreads)
-    gradients_of_parts(RowShape shape, RoundedGradients<Out> at, LogitGradient gradient,
+    gradients_of_parts(LogitRows shape, RoundedGradients<Out> at, LogitGradient gradient,
                        const float* factors) {
   const VocabParts& parts = at.parts;
   // The logits of labels that are here.
   const double* const of_labels = parts.numbers + (3 * parts.rank + 2) * shape.rows;
   const auto scale = static_cast<float>(gradient.scale);
   for (std::int64_t r = blockIdx.x; r < shape.rows; r += gridDim.x) {
-    const float* const row = at.logits + r * shape.width;
-    Out* const to = at.gradients + r * shape.width;
+    const float* const row = at.logits + r * shape.stride;
+    Out* const to = at.gradients + r * shape.stride;
     if (at.labels[r] == kIgnoredLabel) {
       map_row(row, shape.width, Zero{}, to);
     } else {
@@ -333,7 +333,7 @@ __global__ void __launch_bounds__(kLongThreads)
 
 // A block per row, of as many threads as its width asks for: never of what else there is, so that
 // a row has the same bits in every chunk.
-Launch for_rows(const core::Work& work, RowShape shape, std::size_t shared) {
+Launch for_rows(const core::Work& work, LogitRows shape, std::size_t shared) {
   const unsigned threads = shape.width >= kLongRow ? kLongThreads : kShortThreads;
   const std::int64_t most = std::int64_t{kLongThreads / threads} * multiprocessors(work);
   return {{static_cast<unsigned>(std::min(shape.rows, most)), 1, 1}, {threads, 1, 1}, shared};
@@ -353,7 +353,7 @@ void add_in_order(const core::Work& work, std::int64_t rows, const double* losse
 }
 
 template <Makes kMakes, class Out>
-void losses_by(const core::Work& work, RowShape shape, const RoundedGradients<Out>& at,
+void losses_by(const core::Work& work, LogitRows shape, const RoundedGradients<Out>& at,
                const LogitGradient& gradient, double* sum) {
   if (shape.rows == 0) return;
   double* const losses = numbers_of_rows(work, shape.rows, sizeof(double));
@@ -363,7 +363,7 @@ void losses_by(const core::Work& work, RowShape shape, const RoundedGradients<Ou
 }
 
 template <class Out>
-void of_whole_rows(const core::Work& work, RowShape shape, const RoundedGradients<Out>& at,
+void of_whole_rows(const core::Work& work, LogitRows shape, const RoundedGradients<Out>& at,
                    const LogitGradient& gradient, double* sum) {
   if (gradient.softcap > 0.0F) {
     losses_by<Makes::kSlopedGradients>(work, shape, at, gradient, sum);
@@ -372,12 +372,12 @@ void of_whole_rows(const core::Work& work, RowShape shape, const RoundedGradient
   }
 }
 
-void cross_entropy(const core::Work& work, RowShape shape, float* logits,
+void cross_entropy(const core::Work& work, LogitRows shape, float* logits,
                    const std::int32_t* labels, const LogitGradient& gradient, double* sum) {
   of_whole_rows<float>(work, shape, {logits, labels, logits}, gradient, sum);
 }
 
-void cross_entropy_loss(const core::Work& work, RowShape shape, const float* logits,
+void cross_entropy_loss(const core::Work& work, LogitRows shape, const float* logits,
                         const std::int32_t* labels, double* sum) {
   losses_by<Makes::kLosses, float>(work, shape, {const_cast<float*>(logits), labels}, {}, sum);
 }
@@ -385,34 +385,38 @@ void cross_entropy_loss(const core::Work& work, RowShape shape, const float* log
 struct FormLogits {
   LogitForm form;
   float inner;  // scale / softcap
+  std::int64_t stride;
   float* logits;
-  template <int kWidth>
-  __device__ void run(std::int64_t at) const {
-    auto pack = load<kWidth>(logits + at);
+  template <int kCount>
+  __device__ void run(std::int64_t row, std::int64_t column) const {
+    float* const at = logits + row * stride + column;
+    auto pack = load<kCount>(at);
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) {
+    for (int i = 0; i < kCount; ++i) {
       pack.at[i] =
           form.softcap > 0.0F ? form.softcap * tanhf(pack.at[i] * inner) : pack.at[i] * form.scale;
     }
-    store(logits + at, pack);
+    store(at, pack);
   }
 };
 
-void form_logits(const core::Work& work, RowShape shape, const LogitForm& form, float* logits) {
+void form_logits(const core::Work& work, LogitRows shape, const LogitForm& form, float* logits) {
+  const LogitRows all = shape.joined();
   const float inner = form.softcap > 0.0F ? form.scale / form.softcap : 0.0F;
-  walk<kWide<float>>(work, "form_logits", shape.rows * shape.width, aligned(logits),
-                     FormLogits{form, inner, logits});
+  const bool wide = aligned(logits) && (all.rows == 1 || all.stride % kWide<float> == 0);
+  over_rows<kWide<float>>(work, "form_logits", {all.rows, all.width}, wide,
+                          FormLogits{form, inner, all.stride, logits});
 }
 
-void exponentials(const core::Work& work, RowShape shape, float softcap, float* logits, double* max,
-                  double* sum) {
+void exponentials(const core::Work& work, LogitRows shape, float softcap, float* logits,
+                  double* max, double* sum) {
   if (shape.rows == 0) return;
   launch(work, "exponentials", for_rows(work, shape, sizeof(RowMemory)), exponentials_of_rows,
          shape, softcap, logits, max, sum);
 }
 
 struct LabelLogits {
-  RowShape shape;
+  LogitRows shape;
   const float* logits;
   const std::int32_t* labels;
   std::int64_t first;
@@ -421,18 +425,18 @@ struct LabelLogits {
   __device__ void run(std::int64_t row) const {
     const std::int64_t column = labels[row] - first;
     const bool here = labels[row] != kIgnoredLabel && column >= 0 && column < shape.width;
-    numbers[row] = here ? static_cast<double>(logits[row * shape.width + column]) : 0.0;
+    numbers[row] = here ? static_cast<double>(logits[row * shape.stride + column]) : 0.0;
   }
 };
 
-void label_logits(const core::Work& work, RowShape shape, const float* logits,
+void label_logits(const core::Work& work, LogitRows shape, const float* logits,
                   const std::int32_t* labels, std::int64_t first, double* numbers) {
   walk<1>(work, "label_logits", shape.rows, false,
           LabelLogits{shape, logits, labels, first, numbers});
 }
 
 template <class Out>
-void of_parts(const core::Work& work, RowShape shape, const RoundedGradients<Out>& at,
+void of_parts(const core::Work& work, LogitRows shape, const RoundedGradients<Out>& at,
               const LogitGradient& gradient, double* sum) {
   if (shape.rows == 0) return;
   double* const losses = numbers_of_rows(work, shape.rows, sizeof(double) + sizeof(float));
@@ -444,14 +448,14 @@ void of_parts(const core::Work& work, RowShape shape, const RoundedGradients<Out
   add_in_order(work, shape.rows, losses, sum);
 }
 
-void cross_entropy_of_parts(const core::Work& work, RowShape shape, float* logits,
+void cross_entropy_of_parts(const core::Work& work, LogitRows shape, float* logits,
                             const std::int32_t* labels, const VocabParts& parts,
                             const LogitGradient& gradient, double* sum) {
   of_parts<float>(work, shape, {logits, labels, logits, parts}, gradient, sum);
 }
 
 template <class T>
-void rounded_cross_entropy(const core::Work& work, RowShape shape, const RoundedGradients<T>& at,
+void rounded_cross_entropy(const core::Work& work, LogitRows shape, const RoundedGradients<T>& at,
                            const LogitGradient& gradient, double* sum) {
   if (at.parts.numbers == nullptr) return of_whole_rows(work, shape, at, gradient, sum);
   of_parts(work, shape, at, gradient, sum);

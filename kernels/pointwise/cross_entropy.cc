@@ -98,20 +98,24 @@ double token_loss(double exp_total, float max, float label_logit) {
 
 }  // namespace
 
-void form_logits(RowShape shape, const LogitForm& form, float* logits) {
-  const std::int64_t count = shape.rows * shape.width;
-  if (form.softcap <= 0.0F) {
-    for (std::int64_t i = 0; i < count; ++i) logits[i] *= form.scale;
-    return;
+void form_logits(LogitRows shape, const LogitForm& form, float* logits) {
+  const LogitRows all = shape.joined();
+  const float inner = form.softcap > 0.0F ? form.scale / form.softcap : 0.0F;
+  for (std::int64_t r = 0; r < all.rows; ++r) {
+    float* const row = logits + r * all.stride;
+    if (form.softcap <= 0.0F) {
+      for (std::int64_t i = 0; i < all.width; ++i) row[i] *= form.scale;
+    } else {
+      for (std::int64_t i = 0; i < all.width; ++i)
+        row[i] = form.softcap * tanh_float(row[i] * inner);
+    }
   }
-  const float inner = form.scale / form.softcap;
-  for (std::int64_t i = 0; i < count; ++i) logits[i] = form.softcap * tanh_float(logits[i] * inner);
 }
 
-void cross_entropy(RowShape shape, float* logits, const std::int32_t* labels,
+void cross_entropy(LogitRows shape, float* logits, const std::int32_t* labels,
                    const LogitGradient& gradient, double* sum) {
   for (std::int64_t r = 0; r < shape.rows; ++r) {
-    float* row = logits + r * shape.width;
+    float* row = logits + r * shape.stride;
     if (labels[r] == kIgnoredLabel) {
       std::fill_n(row, shape.width, 0.0F);
       continue;
@@ -126,39 +130,39 @@ void cross_entropy(RowShape shape, float* logits, const std::int32_t* labels,
   }
 }
 
-void cross_entropy_loss(RowShape shape, const float* logits, const std::int32_t* labels,
+void cross_entropy_loss(LogitRows shape, const float* logits, const std::int32_t* labels,
                         double* sum) {
   for (std::int64_t r = 0; r < shape.rows; ++r) {
     if (labels[r] == kIgnoredLabel) continue;
-    const float* row = logits + r * shape.width;
+    const float* row = logits + r * shape.stride;
     const float max = row_max(row, shape.width);
     *sum += token_loss(exp_sum(row, shape.width, max), max, row[labels[r]]);
   }
 }
 
-void exponentials(RowShape shape, float softcap, float* logits, double* max, double* sum) {
+void exponentials(LogitRows shape, float softcap, float* logits, double* max, double* sum) {
   for (std::int64_t r = 0; r < shape.rows; ++r) {
-    float* row = logits + r * shape.width;
+    float* row = logits + r * shape.stride;
     const float most = row_max(row, shape.width);
     max[r] = static_cast<double>(most);
     sum[r] = weights_in_place(row, shape.width, most, softcap);
   }
 }
 
-void label_logits(RowShape shape, const float* logits, const std::int32_t* labels,
+void label_logits(LogitRows shape, const float* logits, const std::int32_t* labels,
                   std::int64_t first, double* numbers) {
   for (std::int64_t row = 0; row < shape.rows; ++row) {
     const std::int64_t column = labels[row] - first;
     const bool here = labels[row] != kIgnoredLabel && column >= 0 && column < shape.width;
-    numbers[row] = here ? static_cast<double>(logits[row * shape.width + column]) : 0.0;
+    numbers[row] = here ? static_cast<double>(logits[row * shape.stride + column]) : 0.0;
   }
 }
 
-void cross_entropy_of_parts(RowShape shape, float* logits, const std::int32_t* labels,
+void cross_entropy_of_parts(LogitRows shape, float* logits, const std::int32_t* labels,
                             const VocabParts& parts, const LogitGradient& gradient, double* sum) {
   const std::int64_t apart = 3 * shape.rows;
   for (std::int64_t row = 0; row < shape.rows; ++row) {
-    float* const here = logits + row * shape.width;
+    float* const here = logits + row * shape.stride;
     if (labels[row] == kIgnoredLabel) {
       std::fill_n(here, shape.width, 0.0F);
       continue;

@@ -221,26 +221,26 @@ template void cast_rows(const core::Work&, RowShape, const core::Bf16*, std::int
 template void cast_rows(const core::Work&, RowShape, const core::F16*, std::int64_t, float*,
                         std::int64_t);
 
-void form_logits(const core::Work& work, RowShape shape, const LogitForm& form, float* logits) {
+void form_logits(const core::Work& work, LogitRows shape, const LogitForm& form, float* logits) {
   const TraceScope scope(work.queue, kFormLogits, rows(shape.rows, shape.width, 2));
   launch(work, &DeviceKernels::form_logits, &CpuKernels::form_logits, shape, form, logits);
 }
 
-void cross_entropy(const core::Work& work, RowShape shape, float* logits,
+void cross_entropy(const core::Work& work, LogitRows shape, float* logits,
                    const std::int32_t* labels, const LogitGradient& gradient, double* sum) {
   const TraceScope scope(work.queue, kCrossEntropy, rows(shape.rows, shape.width, 2));
   launch(work, &DeviceKernels::cross_entropy, &CpuKernels::cross_entropy, shape, logits, labels,
          gradient, sum);
 }
 
-void cross_entropy_loss(const core::Work& work, RowShape shape, const float* logits,
+void cross_entropy_loss(const core::Work& work, LogitRows shape, const float* logits,
                         const std::int32_t* labels, double* sum) {
   const TraceScope scope(work.queue, kCrossEntropyLoss, rows(shape.rows, shape.width, 1));
   launch(work, &DeviceKernels::cross_entropy_loss, &CpuKernels::cross_entropy_loss, shape, logits,
          labels, sum);
 }
 
-void cross_entropy_of_parts(const core::Work& work, RowShape shape, float* logits,
+void cross_entropy_of_parts(const core::Work& work, LogitRows shape, float* logits,
                             const std::int32_t* labels, const VocabParts& parts,
                             const LogitGradient& gradient, double* sum) {
   const TraceScope scope(work.queue, kCrossEntropyOfParts, rows(shape.rows, shape.width, 2));
@@ -248,7 +248,7 @@ void cross_entropy_of_parts(const core::Work& work, RowShape shape, float* logit
          logits, labels, parts, gradient, sum);
 }
 
-void label_logits(const core::Work& work, RowShape shape, const float* logits,
+void label_logits(const core::Work& work, LogitRows shape, const float* logits,
                   const std::int32_t* labels, std::int64_t first, double* numbers) {
   const TraceScope scope(work.queue, kLabelLogits, rows(shape.rows, 1, 1));
   launch(work, &DeviceKernels::label_logits, &CpuKernels::label_logits, shape, logits, labels,
@@ -318,8 +318,8 @@ void quintic_factor(const core::Work& work, const Quintic& by, std::int64_t side
          factor);
 }
 
-void exponentials(const core::Work& work, RowShape shape, float softcap, float* logits, double* max,
-                  double* sum) {
+void exponentials(const core::Work& work, LogitRows shape, float softcap, float* logits,
+                  double* max, double* sum) {
   const TraceScope scope(work.queue, kExponentials, rows(shape.rows, shape.width, 2));
   launch(work, &DeviceKernels::exponentials, &CpuKernels::exponentials, shape, softcap, logits, max,
          sum);

@@ -167,10 +167,11 @@ template void layernorm(const core::Work&, RowShape, double, const LayernormForw
 template void layernorm(const core::Work&, RowShape, double, const LayernormForward<core::F16>&);
 
 template <class T>
-void rounded_cross_entropy(const core::Work& work, RowShape shape, const RoundedGradients<T>& at,
+void rounded_cross_entropy(const core::Work& work, LogitRows shape, const RoundedGradients<T>& at,
                            const LogitGradient& gradient, double* sum) {
   if (run_fused(work, &DeviceFused<T>::rounded_cross_entropy, kRoundedCrossEntropy,
-                rows(shape, sizeof(float) + sizeof(T)), shape, at, gradient, sum)) {
+                rows({shape.rows, shape.width}, sizeof(float) + sizeof(T)), shape, at, gradient,
+                sum)) {
     return;
   }
   if (at.parts.numbers == nullptr) {
@@ -178,12 +179,14 @@ void rounded_cross_entropy(const core::Work& work, RowShape shape, const Rounded
   } else {
     cross_entropy_of_parts(work, shape, at.logits, at.labels, at.parts, gradient, sum);
   }
-  cast(work, shape.rows * shape.width, at.logits, at.gradients);
+  const LogitRows all = shape.joined();
+  cast_rows(work, {all.rows, all.width}, at.logits, all.stride, at.gradients, all.stride);
 }
-template void rounded_cross_entropy(const core::Work&, RowShape,
+template void rounded_cross_entropy(const core::Work&, LogitRows,
                                     const RoundedGradients<core::Bf16>&, const LogitGradient&,
                                     double*);
-template void rounded_cross_entropy(const core::Work&, RowShape, const RoundedGradients<core::F16>&,
-                                    const LogitGradient&, double*);
+template void rounded_cross_entropy(const core::Work&, LogitRows,
+                                    const RoundedGradients<core::F16>&, const LogitGradient&,
+                                    double*);
 
 }  // namespace fm::kernels

@@ -92,7 +92,8 @@ struct Head<T>::Between {
 // The work space of a chunk of rows.
 template <class T>
 struct Head<T>::Chunk {
-  LinearShape shape;  // shape.tokens: rows of the current chunk
+  LinearShape shape;    // shape.tokens: rows of the current chunk
+  std::int64_t stride;  // of rows of logits and of their gradients
   NormRows kept;
   T* normed_ND;
   float* dnormed_ND;
@@ -104,11 +105,15 @@ struct Head<T>::Chunk {
   kernels::RowShape hidden_rows() const { return {shape.tokens, shape.in}; }
   void round_dlogits(const core::Work& work) const {
     if constexpr (!kIsFp32<T>) {
-      kernels::cast(work, shape.tokens * shape.out, logits_NV, dlogits_NV);
+      const kernels::LogitRows all = logit_rows().joined();
+      kernels::cast_rows(work, {all.rows, all.width}, logits_NV, all.stride, dlogits_NV,
+                         all.stride);
     }
   }
 
-  kernels::RowShape logit_rows() const { return {shape.tokens, shape.out}; }
+  kernels::LogitRows logit_rows() const { return {shape.tokens, shape.out, stride}; }
+  // Where rows touch (stride_of).
+  kernels::RowShape touching_rows() const { return {shape.tokens, shape.out}; }
 };
 
 template <class T>
@@ -137,10 +142,11 @@ UnitSizes Head<T>::sizes(core::BatchShape shape) const {
   using core::Arena;
   const std::int64_t rows = chunk_rows(shape.tokens());
   if (choices_.tile_rows > 0) return sizes_of_tiles(shape);
+  const std::int64_t logits = rows * stride_of(vocab_);
   core::Bytes scratch = Arena::aligned<float>(rows) + Arena::aligned<T>(rows * hidden_) +
-                        Arena::aligned<float>(rows * hidden_) +
-                        Arena::aligned<float>(rows * vocab_) + Arena::aligned<float>(hidden_);
-  if (!kIsFp32<T>) scratch += Arena::aligned<T>(rows * vocab_);
+                        Arena::aligned<float>(rows * hidden_) + Arena::aligned<float>(logits) +
+                        Arena::aligned<float>(hidden_);
+  if (!kIsFp32<T>) scratch += Arena::aligned<T>(logits);
   if (centers(norm_.kind)) scratch += Arena::aligned<float>(rows);
   if (norm_bias_at_.there()) scratch += Arena::aligned<float>(hidden_);
   if (bias_at_.there()) scratch += Arena::aligned<float>(vocab_) * 2;
@@ -222,16 +228,18 @@ typename Head<T>::Chunk Head<T>::take_chunk(core::BatchShape shape, core::Work& 
 
 template <class T>
 typename Head<T>::Chunk Head<T>::take_logits(const LinearShape& shape, core::Work& work) const {
+  const std::int64_t stride = stride_of(shape.out);
   Chunk chunk = {.shape = shape,
+                 .stride = stride,
                  .kept = {},
                  .normed_ND = nullptr,
                  .dnormed_ND = nullptr,
-                 .logits_NV = work.arena.take<float>(shape.tokens * shape.out),
+                 .logits_NV = work.arena.take<float>(shape.tokens * stride),
                  .dlogits_NV = nullptr};
   if constexpr (kIsFp32<T>) {
     chunk.dlogits_NV = chunk.logits_NV;
   } else {
-    chunk.dlogits_NV = work.arena.take<T>(shape.tokens * shape.out);
+    chunk.dlogits_NV = work.arena.take<T>(shape.tokens * stride);
   }
   return chunk;
 }
@@ -247,7 +255,7 @@ void Head<T>::norm_chunk(const core::Work& work, const Weights& weights, const T
 template <class T>
 void Head<T>::finish_logits(const core::Work& work, const Chunk& chunk) const {
   if (chunk.bias_V != nullptr)
-    kernels::add_bias(work, chunk.logit_rows(), chunk.bias_V, chunk.logits_NV);
+    kernels::add_bias(work, chunk.touching_rows(), chunk.bias_V, chunk.logits_NV);
   if (form_.scale != 1.0F || form_.softcap != 0.0F)
     kernels::form_logits(work, chunk.logit_rows(), form_, chunk.logits_NV);
 }
@@ -291,7 +299,7 @@ void Head<T>::clear_rest_of_tied(const core::Work& work, const Gradients& gradie
 template <class T>
 void Head<T>::cross_entropy(const UnitCall& call, const Chunk& chunk, const std::int32_t* labels_N,
                             double scale, double* sum) const {
-  const kernels::RowShape rows = chunk.logit_rows();
+  const kernels::LogitRows rows = chunk.logit_rows();
   const kernels::LogitGradient gradient{scale * form_.scale, form_.softcap};
   if constexpr (!kIsFp32<T>) {
     if (chunk.dbias_V == nullptr) {  // nobody reads what is not rounded
@@ -308,7 +316,7 @@ void Head<T>::cross_entropy(const UnitCall& call, const Chunk& chunk, const std:
     cross_entropy_of_parts(call, chunk, labels_N, gradient, sum);
   }
   if (chunk.dbias_V != nullptr) {
-    kernels::column_sums(call.work, rows, chunk.logits_NV, chunk.dbias_V);
+    kernels::column_sums(call.work, chunk.touching_rows(), chunk.logits_NV, chunk.dbias_V);
   }
   chunk.round_dlogits(call.work);
 }
@@ -327,7 +335,7 @@ template <class T>
 kernels::VocabParts Head<T>::exchange_parts(const UnitCall& call, const Chunk& chunk,
                                             const std::int32_t* labels_N) const {
   FM_CHECK(call.peers.tensor != nullptr, "a part of the head needs the other ranks");
-  const kernels::RowShape shape = chunk.logit_rows();
+  const kernels::LogitRows shape = chunk.logit_rows();
   const std::int64_t rows = shape.rows;
   double* const mine = call.work.arena.take<double>(3 * rows);
   double* const all = call.work.arena.take<double>(3 * rows * share_.count);
@@ -358,7 +366,7 @@ void Head<T>::multiply(const core::Work& work, const Chunk& chunk, const T* matr
   for_every_piece(work, all.out, [&](std::int64_t at, std::int64_t count) {
     kernels::gemm(work, {all.tokens, count, hidden_}, {chunk.normed_ND, hidden_},
                   {matrix_VD + at * hidden_, hidden_, kernels::Form::kTransposed},
-                  {chunk.logits_NV + at, all.out});
+                  {chunk.logits_NV + at, chunk.stride});
   });
 }
 
@@ -368,7 +376,7 @@ void Head<T>::matrix_gradient(const core::Work& work, const Chunk& chunk, float*
   const LinearShape& all = chunk.shape;
   for_every_piece(work, all.out, [&](std::int64_t at, std::int64_t count) {
     kernels::gemm(work, {count, hidden_, all.tokens},
-                  {chunk.dlogits_NV + at, all.out, kernels::Form::kTransposed},
+                  {chunk.dlogits_NV + at, chunk.stride, kernels::Form::kTransposed},
                   {chunk.normed_ND, hidden_}, {gradient_VD + at * hidden_, hidden_, beta});
   });
 }
@@ -378,7 +386,7 @@ void Head<T>::input_gradient(const core::Work& work, const Chunk& chunk, const T
                              Beta beta) const {
   const LinearShape& all = chunk.shape;
   for_every_piece(work, all.out, [&](std::int64_t at, std::int64_t count) {
-    kernels::gemm(work, {all.tokens, hidden_, count}, {chunk.dlogits_NV + at, all.out},
+    kernels::gemm(work, {all.tokens, hidden_, count}, {chunk.dlogits_NV + at, chunk.stride},
                   {matrix_VD + at * hidden_, hidden_},
                   {chunk.dnormed_ND, hidden_, at == 0 ? beta : Beta::kOne});
   });
@@ -409,7 +417,7 @@ void Head<T>::pass_tile(const TileCall& at, TilePass pass, double scale) const {
     chunk.dnormed_ND = all.dnormed_ND + row * hidden_;
     multiply(work, chunk, matrix);
     finish_logits(work, chunk);
-    const kernels::TileRows rows{chunk.logit_rows(), at.tile.rows.first,
+    const kernels::TileRows rows{chunk.touching_rows(), at.tile.rows.first,
                                  input.of_work().labels_BT + row};
     const kernels::LogitSums sums = all.sums_at(row);
     switch (pass) {
@@ -554,6 +562,7 @@ void Head<T>::logits(const Weights& weights, std::int64_t rows, const void* hidd
   const core::Arena::Scope scope(work.arena);
   Chunk chunk = take_chunk({.batch = 1, .seq_len = rows}, work);
   chunk.bias_V = take_bias(weights, work);
+  chunk.stride = vocab_;  // the caller's
   const std::int64_t step = chunk.shape.tokens;
   for (std::int64_t row = 0; row < rows; row += step) {
     chunk.shape.tokens = std::min(step, rows - row);

@@ -28,6 +28,14 @@ constexpr std::int64_t logits_chunk_rows(std::int64_t tokens, std::int64_t vocab
   return std::min(rows, tokens);
 }
 
+// How far rows of logits of so many columns lie apart. On a card a multiple of 128 bytes of 16-bit
+// numbers: of rows that begin at odd addresses (50,257 columns), cuBLASLt multiplies slowly.
+// Elsewhere they touch, the fake device's too, whose products are the CPU's: what oneDNN chooses
+// may follow from a stride.
+constexpr std::int64_t logits_stride(std::int64_t columns, LogitChunks chunks) {
+  return chunks == LogitChunks::kOfCard ? core::ceil_div(columns, 64) * 64 : columns;
+}
+
 template <class T>  // element: float, core::Bf16 or core::F16
 class Head final : public LossUnit {
  public:
@@ -60,8 +68,13 @@ class Head final : public LossUnit {
   bool alone() const { return share_.count == 1; }
   // The same on all ranks.
   std::int64_t chunk_rows(std::int64_t tokens) const {
-    return logits_chunk_rows(tokens, core::ceil_div(all_vocab_, share_.count),
-                             choices_.logit_chunks);
+    const std::int64_t columns = core::ceil_div(all_vocab_, share_.count);
+    return logits_chunk_rows(tokens, stride_of(columns), choices_.logit_chunks);
+  }
+  // Rows touch where a bias is added and summed, and in tiles, which are for CPUs.
+  std::int64_t stride_of(std::int64_t columns) const {
+    const bool touch = bias_at_.there() || choices_.tile_rows > 0;
+    return touch ? columns : logits_stride(columns, choices_.logit_chunks);
   }
   const T* matrix_of(const Weights& weights) const;
   NormWeights<T> norm_weights(const Weights& weights) const;

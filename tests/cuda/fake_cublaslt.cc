@@ -481,6 +481,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
       chosen == nullptr || !join(operation, a_layout, b_layout, c_layout, d_layout, problem)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
+  if (!strides_fit(problem, 16)) count("odd_strides");
   Algorithm algorithm;
   std::memcpy(&algorithm, chosen, sizeof algorithm);
   if (algorithm.mark != mark_of(problem) || workspace_bytes < algorithm.workspace ||

@@ -6,7 +6,8 @@
 
 extern "C" {
 
-// How often "create", "heuristic" or "matmul" was called.
+// How often "create", "heuristic" or "matmul" was called, and how many products had "odd_strides":
+// rows of a matrix begin elsewhere than at multiples of 16 bytes.
 long fme_fake_calls(const char* call);
 // Handles and descriptors that nobody has destroyed.
 long fme_fake_living();

@@ -11,14 +11,14 @@ namespace {
 using kernels::Doubles;
 using kernels::Floats;
 using kernels::kIgnoredLabel;
+using kernels::LogitRows;
 using kernels::random_values;
-using kernels::RowShape;
 using Labels = std::vector<std::int32_t>;
 
 const core::Work kHere;
 
 // Labels of all parts of the vocabulary; every fourth row is ignored.
-Labels some_labels(RowShape shape) {
+Labels some_labels(LogitRows shape) {
   Labels labels;
   for (std::int64_t r = 0; r < shape.rows; ++r) {
     const std::int64_t label = r % 4 == 1 ? shape.width - 1 : r * 7919 % shape.width;
@@ -33,7 +33,7 @@ struct Result {
 };
 
 // The formula in fp64, from the sum before.
-Result expected_of(RowShape shape, const float* logits, const Labels& labels, double scale,
+Result expected_of(LogitRows shape, const float* logits, const Labels& labels, double scale,
                    double before) {
   Result result{before, {}};
   for (std::int64_t r = 0; r < shape.rows; ++r) {
@@ -67,7 +67,7 @@ struct Outcome {
   Floats logits;
   double sum = 0.0;
 };
-Outcome run_of(const RowShape& shape, const Floats& before, std::size_t off, const Labels& labels,
+Outcome run_of(const LogitRows& shape, const Floats& before, std::size_t off, const Labels& labels,
                double scale) {
   Outcome run{before, 2.5};
   table().cross_entropy(kHere, shape, run.logits.data() + off, labels.data(), {scale}, &run.sum);
@@ -81,12 +81,12 @@ std::vector<std::uint32_t> bits_of(const Outcome& run) {
   return bits;
 }
 
-constexpr RowShape kShapes[] = {{1, 1},     {5, 1},     {3, 2},     {2, 3},     {5, 7},
-                                {4, 8},     {30, 33},   {1, 64},    {6, 129},   {3, 1000},
-                                {50, 2051}, {2, 16383}, {4, 16384}, {2, 17001}, {3, 50257}};
+constexpr LogitRows kShapes[] = {{1, 1},     {5, 1},     {3, 2},     {2, 3},     {5, 7},
+                                 {4, 8},     {30, 33},   {1, 64},    {6, 129},   {3, 1000},
+                                 {50, 2051}, {2, 16383}, {4, 16384}, {2, 17001}, {3, 50257}};
 
 TEST(EmulatedCrossEntropy, LossAndGradientEqualTheFormulaInDouble) {
-  for (const RowShape& shape : kShapes) {
+  for (const LogitRows& shape : kShapes) {
     for (const std::size_t off : {0U, 1U, 2U}) {
       const Labels labels = some_labels(shape);
       const double scale = 1.0 / 3.0;
@@ -121,7 +121,7 @@ Doubles times_slopes(Doubles gradients, float softcap, const Floats& logits) {
 }
 
 TEST(EmulatedCrossEntropy, LogitsAreFormedAndTheirGradientHasTheSlope) {
-  for (const RowShape& shape : kShapes) {
+  for (const LogitRows& shape : kShapes) {
     for (const kernels::LogitForm& form : {kernels::LogitForm{0.3F, 0.0F}, {0.7F, 4.0F}}) {
       const Labels labels = some_labels(shape);
       const Floats raw = random_values(shape.rows * shape.width, 7, 5.0F);
@@ -140,7 +140,7 @@ TEST(EmulatedCrossEntropy, LogitsAreFormedAndTheirGradientHasTheSlope) {
 }
 
 TEST(EmulatedCrossEntropy, TheOrderOfThreadsChangesNothing) {
-  for (const RowShape& shape : {RowShape{27, 33}, RowShape{3, 2051}, RowShape{4, 16501}}) {
+  for (const LogitRows& shape : {LogitRows{27, 33}, LogitRows{3, 2051}, LogitRows{4, 16501}}) {
     const Labels labels = some_labels(shape);
     const Floats before = random_values(shape.rows * shape.width, 8, 5.0F);
     in_every_order([&] { return bits_of(run_of(shape, before, 0, labels, 0.25)); });
@@ -148,7 +148,7 @@ TEST(EmulatedCrossEntropy, TheOrderOfThreadsChangesNothing) {
 }
 
 TEST(EmulatedCrossEntropy, EveryBarrierIsNeeded) {
-  const RowShape shape{40, 300};  // more rows than blocks
+  const LogitRows shape{40, 300};  // more rows than blocks
   const Labels labels(40, 5);
   const Floats before = random_values(shape.rows * shape.width, 8, 5.0F);
   expect_every_barrier_needed([&] { return bits_of(run_of(shape, before, 0, labels, 0.25)); });
@@ -169,7 +169,7 @@ struct RoundedOutcome {
   double sum = 0.0;
 };
 template <class T>
-RoundedOutcome<T> rounded_of(const RowShape& shape, const Outcome& before, std::size_t logits_off,
+RoundedOutcome<T> rounded_of(const LogitRows& shape, const Outcome& before, std::size_t logits_off,
                              std::size_t off, const kernels::LogitGradient& gradient) {
   const Labels labels = some_labels(shape);
   RoundedOutcome<T> run{poisoned<T>(shape.rows * shape.width + static_cast<std::int64_t>(off) + 8),
@@ -188,7 +188,7 @@ TYPED_TEST_SUITE(EmulatedRoundedCrossEntropy, NarrowTypes);
 
 // Wherever both arrays begin. Logits are only read.
 TYPED_TEST(EmulatedRoundedCrossEntropy, HasTheGradientsOfTheOtherRoundedOnce) {
-  for (const RowShape& shape : kShapes) {
+  for (const LogitRows& shape : kShapes) {
     for (const std::size_t at : {0U, 1U, 4U, 8U, 13U}) {
       const std::size_t off = at == 0 ? 0 : at - 1;  // not as far as the logits
       const kernels::LogitGradient gradient{1.0 / 3.0, at == 1 ? 9.0F : 0.0F};
@@ -213,7 +213,7 @@ TYPED_TEST(EmulatedRoundedCrossEntropy, HasTheGradientsOfTheOtherRoundedOnce) {
 }
 
 TYPED_TEST(EmulatedRoundedCrossEntropy, EqualsTheFormulaInDouble) {
-  for (const RowShape& shape : kShapes) {
+  for (const LogitRows& shape : kShapes) {
     const Outcome before{random_values(shape.rows * shape.width, 7, 5.0F), 2.5};
     const Result expected = expected_of(shape, before.logits.data(), some_labels(shape), 64.0, 2.5);
     const auto run = rounded_of<TypeParam>(shape, before, 0, 0, {64.0});
@@ -225,7 +225,7 @@ TYPED_TEST(EmulatedRoundedCrossEntropy, EqualsTheFormulaInDouble) {
 }
 
 TYPED_TEST(EmulatedRoundedCrossEntropy, TheOrderOfThreadsChangesNothing) {
-  for (const RowShape& shape : {RowShape{27, 33}, RowShape{3, 2051}, RowShape{4, 16501}}) {
+  for (const LogitRows& shape : {LogitRows{27, 33}, LogitRows{3, 2051}, LogitRows{4, 16501}}) {
     const Outcome before{random_values(shape.rows * shape.width, 8, 5.0F), 2.5};
     in_every_order([&] {
       auto bits = rounded_of<TypeParam>(shape, before, 0, 0, {0.25}).gradients;
@@ -238,7 +238,7 @@ TYPED_TEST(EmulatedRoundedCrossEntropy, TheOrderOfThreadsChangesNothing) {
 // Rows of odd widths begin at other addresses in other chunks.
 TEST(EmulatedCrossEntropy, ChunksChainToTheSameBits) {
   for (const std::int64_t width : {33, 1003, 16401}) {
-    const RowShape shape{7, width};
+    const LogitRows shape{7, width};
     const Labels labels = some_labels(shape);
     const Floats before = random_values(shape.rows * width, 8, 3.0F);
     const Outcome whole = run_of(shape, before, 0, labels, 0.25);
@@ -286,7 +286,7 @@ TEST(EmulatedCrossEntropy, IgnoredRowIsExactlyZeroWhateverItHolds) {
 
 // Masked logits fill all that some threads see.
 TEST(EmulatedCrossEntropy, MinusInfinityHasNoPart) {
-  const RowShape shape{1, 5000};
+  const LogitRows shape{1, 5000};
   Floats logits(5000, -INFINITY);
   logits[3] = 1.0F;
   logits[4000] = 2.0F;
@@ -333,16 +333,96 @@ TEST(EmulatedCrossEntropy, NoRowsAddNothing) {
   EXPECT_EQ(sum, 0.5);
 }
 
+// The numbers of touching rows in rows that lie `stride` apart, and back; between them nothing may
+// be written.
+Floats spread(const LogitRows& apart, const Floats& touching) {
+  Floats out = poisoned<float>(apart.rows * apart.stride);
+  for (std::int64_t r = 0; r < apart.rows; ++r) {
+    std::copy_n(touching.begin() + r * apart.width, apart.width, out.begin() + r * apart.stride);
+  }
+  return out;
+}
+template <class T>
+std::vector<T> gathered(const LogitRows& apart, const std::vector<T>& from) {
+  const std::vector<T> untouched = poisoned<T>(apart.stride - apart.width);
+  std::vector<T> out;
+  for (std::int64_t r = 0; r < apart.rows; ++r) {
+    const auto row = from.begin() + r * apart.stride;
+    out.insert(out.end(), row, row + apart.width);
+    EXPECT_EQ(0,
+              std::memcmp(&*(row + apart.width), untouched.data(), untouched.size() * sizeof(T)));
+  }
+  return out;
+}
+
+constexpr LogitRows kApart[] = {{5, 7, 64},        {30, 33, 64},      {3, 63, 64}, {3, 1000, 1024},
+                                {2, 16383, 16384}, {3, 17001, 17024}, {4, 50, 53}};
+
+// Every entry: its numbers are those of rows that touch.
+TEST(EmulatedCrossEntropy, WhatLiesBetweenRowsIsNeitherReadNorWritten) {
+  for (const LogitRows& apart : kApart) {
+    const LogitRows touching{apart.rows, apart.width};
+    const Labels labels = some_labels(touching);
+    const Floats before = random_values(touching.rows * touching.width, 7, 5.0F);
+    const kernels::LogitForm form{0.7F, 4.0F};
+    Floats expected = before;
+    Floats got = spread(apart, before);
+    double loss[] = {2.5, 2.5, 2.5, 2.5, 2.5};
+    table().form_logits(kHere, touching, form, expected.data());
+    table().form_logits(kHere, apart, form, got.data());
+    EXPECT_EQ(gathered(apart, got), expected) << apart.width;
+    table().cross_entropy_loss(kHere, apart, got.data(), labels.data(), &loss[0]);
+    table().cross_entropy_loss(kHere, touching, expected.data(), labels.data(), &loss[1]);
+    const kernels::LogitGradient gradient{0.5, form.softcap};
+    auto rounded = poisoned<core::Bf16>(apart.rows * apart.stride);
+    table().fused.bf16.rounded_cross_entropy(
+        kHere, apart, {got.data(), labels.data(), rounded.data()}, gradient, &loss[2]);
+    table().cross_entropy(kHere, apart, got.data(), labels.data(), gradient, &loss[3]);
+    table().cross_entropy(kHere, touching, expected.data(), labels.data(), gradient, &loss[4]);
+    for (const double each : loss) EXPECT_EQ(each, loss[0]) << apart.width;
+    EXPECT_EQ(gathered(apart, got), expected) << apart.width;
+    const auto of_apart = gathered(apart, rounded);
+    for (std::size_t i = 0; i < of_apart.size(); ++i) {
+      ASSERT_EQ(of_apart[i].bits, core::to_bf16(expected[i]).bits) << apart.width;
+    }
+  }
+}
+
+// The same of what ranks exchange.
+TEST(EmulatedCrossEntropy, PartsOfRanksMayLieApart) {
+  for (const LogitRows& apart : kApart) {
+    const LogitRows touching{apart.rows, apart.width};
+    const Labels labels = some_labels(touching);
+    Floats expected = random_values(touching.rows * touching.width, 7, 5.0F);
+    Floats got = spread(apart, expected);
+    Doubles numbers[] = {poisoned<double>(3 * apart.rows), poisoned<double>(3 * apart.rows)};
+    Floats* const logits[] = {&expected, &got};
+    const LogitRows shapes[] = {touching, apart};
+    double sums[] = {2.5, 2.5};
+    for (const int i : {0, 1}) {
+      double* const mine = numbers[i].data();
+      float* const rows = logits[i]->data();
+      table().label_logits(kHere, shapes[i], rows, labels.data(), 0, mine + 2 * apart.rows);
+      table().exponentials(kHere, shapes[i], 6.0F, rows, mine, mine + apart.rows);
+      table().cross_entropy_of_parts(kHere, shapes[i], rows, labels.data(), {0, 0, 1, mine},
+                                     {0.25, 6.0F}, &sums[i]);
+    }
+    EXPECT_EQ(numbers[0], numbers[1]);
+    EXPECT_EQ(sums[0], sums[1]);
+    EXPECT_EQ(gathered(apart, got), expected) << apart.width;
+  }
+}
+
 // Ranks have columns [first, first + width) of the vocabulary.
 struct Parts {
   std::vector<Floats> logits;
   Doubles numbers;  // [ranks, 3, rows]
 };
-Parts parts_of(RowShape shape, const std::vector<std::int64_t>& firsts, const Floats& whole,
+Parts parts_of(LogitRows shape, const std::vector<std::int64_t>& firsts, const Floats& whole,
                const Labels& labels, float softcap = 0.0F) {
   Parts parts;
   for (std::size_t rank = 0; rank + 1 < firsts.size(); ++rank) {
-    const RowShape part{shape.rows, firsts[rank + 1] - firsts[rank]};
+    const LogitRows part{shape.rows, firsts[rank + 1] - firsts[rank]};
     Floats logits;
     for (std::int64_t r = 0; r < shape.rows; ++r) {
       const auto row = whole.begin() + r * shape.width;
@@ -360,8 +440,9 @@ Parts parts_of(RowShape shape, const std::vector<std::int64_t>& firsts, const Fl
 }
 
 template <class T>
-void expect_rounded_parts(const RowShape& part, const Floats& exponentials, const Floats& gradients,
-                          const Labels& labels, const kernels::VocabParts& parts, float softcap) {
+void expect_rounded_parts(const LogitRows& part, const Floats& exponentials,
+                          const Floats& gradients, const Labels& labels,
+                          const kernels::VocabParts& parts, float softcap) {
   Floats logits = exponentials;
   auto got = poisoned<T>(part.rows * part.width);
   double sum = 2.5;
@@ -375,7 +456,7 @@ void expect_rounded_parts(const RowShape& part, const Floats& exponentials, cons
 }
 
 void expect_parts_make_the_whole(float softcap) {
-  const RowShape shape{30, 1237};
+  const LogitRows shape{30, 1237};
   const std::vector<std::int64_t> firsts = {0, 400, 403, shape.width};
   const Labels labels = some_labels(shape);
   const Floats whole = random_values(shape.rows * shape.width, 5, 5.0F);
@@ -386,7 +467,7 @@ void expect_parts_make_the_whole(float softcap) {
   Parts parts = parts_of(shape, firsts, whole, labels, softcap);
   for (std::size_t rank = 0; rank < parts.logits.size(); ++rank) {
     const std::int64_t first = firsts[rank];
-    const RowShape part{shape.rows, firsts[rank + 1] - first};
+    const LogitRows part{shape.rows, firsts[rank + 1] - first};
     const Floats before = parts.logits[rank];
     const kernels::VocabParts of_rank{first, static_cast<int>(rank), 3, parts.numbers.data()};
     double sum = 2.5;
@@ -409,7 +490,7 @@ TEST(EmulatedCrossEntropy, PartsOfRanksMakeTheWhole) {
 }
 
 TEST(EmulatedCrossEntropy, ExponentialsAndLabelsEqualTheFormulaInDouble) {
-  for (const RowShape& shape : kShapes) {
+  for (const LogitRows& shape : kShapes) {
     const Floats before = random_values(shape.rows * shape.width, 7, 5.0F);
     Floats logits = before;
     Doubles max = poisoned<double>(shape.rows);

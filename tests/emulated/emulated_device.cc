@@ -107,14 +107,17 @@ void connect_library() {
   FM_CHECK(kConnected, "");
 }
 
+long calls_of(const char* call) {
+  connect_library();
+  return of_library<decltype(fme_fake_calls)>("fme_fake_calls")(call);
+}
+
 }  // namespace
 
 int attention_pieces_done() { return pieces_done; }
 
-long products_done() {
-  connect_library();
-  return of_library<decltype(fme_fake_calls)>("fme_fake_calls")("matmul");
-}
+long products_done() { return calls_of("matmul"); }
+long slow_products_done() { return calls_of("odd_strides"); }
 
 std::unique_ptr<core::Device> make_device(std::uint64_t seed, Attention attention) {
   connect_library();

@@ -20,6 +20,9 @@ std::unique_ptr<core::Device> make_device(std::uint64_t seed,
 int attention_pieces_done();
 // How many products the fake cuBLASLt has been asked for.
 long products_done();
+// Those of which a matrix has rows that begin elsewhere than at multiples of 16 bytes: the real
+// library has slow kernels for them.
+long slow_products_done();
 // One more queue of such a device.
 std::shared_ptr<core::Queue> make_queue(core::Device& device, std::uint64_t seed);
 

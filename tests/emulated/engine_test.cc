@@ -92,6 +92,26 @@ TEST(EmulatedEngine, NeighboursMultiplyAsOne) {
   EXPECT_EQ(first_difference(got, on_emulated(options, 2)), "");
 }
 
+// Of 777 columns, by one rank and by two that have 389 and 388 of them.
+TEST(EmulatedEngine, RowsOfLogitsBeginWhereProductsAreFast) {
+  TrainOptions options =
+      thin_options(testing::TempDir() + "/fm_emulated_strides", true,
+                   {.layers = 1, .hidden = 64, .heads = 4, .kv_heads = 2, .ffn = 48});
+  options.shared_memory = false;
+  for (const core::DType element : {core::DType::kF32, core::DType::kBF16}) {
+    options.element = element;
+    for (const int tensor_ranks : {1, 2}) {
+      options.model_parallel_size = tensor_ranks;
+      const long all = emulated::products_done();
+      const long slow = emulated::slow_products_done();
+      const RunTrace got = on_emulated(options, 1);
+      EXPECT_GT(emulated::products_done(), all);
+      EXPECT_EQ(emulated::slow_products_done(), slow) << tensor_ranks;
+      expect_near(on_cpu(options, 1), got, element == core::DType::kF32 ? 1e-5 : 5e-3);
+    }
+  }
+}
+
 // The library is asked for a batch forward, and for a group of heads of a row backward.
 TEST(EmulatedEngine, AttentionByALibraryHasTheSameBitsInEveryLayout) {
   TrainOptions options =

@@ -117,5 +117,20 @@ INSTANTIATE_TEST_SUITE_P(All, DeviceMemory,
                                   std::to_string(std::get<2>(at.param));
                          });
 
+// A card's rows of logits lie apart (777 columns): the plan has what lies between them.
+TEST(CardMemory, IsWhatThePlanSays) {
+  for (const core::DType element : {core::DType::kF32, core::DType::kBF16}) {
+    SCOPED_TRACE(core::name_of(element));
+    TrainOptions options = small_options(testing::TempDir() + "/fm_card_memory", true);
+    options.device.kind = DeviceKind::kCuda;
+    options.element = element;
+    options.shared_memory = false;
+    const core::Bytes planned = planned_in(options, 1).front();
+    expect_as_planned(options, 1);
+    options.device.kind = DeviceKind::kFake;
+    EXPECT_GT(planned, planned_in(options, 1).front());
+  }
+}
+
 }  // namespace
 }  // namespace fm::engine

@@ -68,7 +68,7 @@ struct Head final : Toy<LossUnit> {
   void loss(const UnitCall& call, void* x, double scale, const Gradients& out, Write write,
             double* sum) const override {
     const LinearShape shape = of(call.input.shape);
-    const kernels::RowShape chunk{shape.tokens, rows};
+    const kernels::LogitRows chunk{shape.tokens, rows};
     float* y = call.work.arena.take<float>(shape.tokens * rows);
     linear(call.work, shape, f32(x), f32(call.weights.own), y);
     kernels::cross_entropy(call.work, chunk, y, call.input.labels_BT, {scale}, sum);

@@ -26,11 +26,12 @@ Doubles row_losses(const Floats& logits, const Labels& labels, std::size_t vocab
 }
 
 // The kernels as functions of the sum before.
-double sum_of(RowShape shape, float* logits, const std::int32_t* labels, double scale, double sum) {
+double sum_of(LogitRows shape, float* logits, const std::int32_t* labels, double scale,
+              double sum) {
   cross_entropy({}, shape, logits, labels, {scale}, &sum);
   return sum;
 }
-double sum_of_loss(RowShape shape, const float* logits, const std::int32_t* labels, double sum) {
+double sum_of_loss(LogitRows shape, const float* logits, const std::int32_t* labels, double sum) {
   cross_entropy_loss({}, shape, logits, labels, &sum);
   return sum;
 }

@@ -107,7 +107,7 @@ void expect_parts_are_the_whole(float softcap) {
   Floats parts[2];
   Doubles numbers(2 * 3 * kRows);
   for (int rank = 0; rank < 2; ++rank) {
-    const RowShape shape{kRows, widths[rank]};
+    const LogitRows shape{kRows, widths[rank]};
     parts[rank] = columns(logits, firsts[rank], widths[rank]);
     double* const mine = numbers.data() + 3 * kRows * rank;
     label_logits({}, shape, parts[rank].data(), labels, firsts[rank], mine + 2 * kRows);

@@ -211,7 +211,7 @@ TEST_P(Variants, AttentionAndItsBackward) {
 }
 
 TEST_P(Variants, CrossEntropyAndItsLoss) {
-  const RowShape shape{3, size()};
+  const LogitRows shape{3, size()};
   const std::int32_t labels[] = {0, kIgnoredLabel, static_cast<std::int32_t>(size() - 1)};
   for (const bool special : {false, true}) {
     expect_as_baseline([&](const Variant& variant) {

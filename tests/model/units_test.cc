@@ -366,6 +366,37 @@ TEST(Head, ChunkRowsFollowFromTheSizesOnly) {
   EXPECT_EQ(logits_chunk_rows(1000, 32000, LogitChunks::kOfCard), 1000);
 }
 
+// 777 columns lie 832 apart, but where a bias is added. This CPU's products may round otherwise.
+TEST(Head, RowsOfLogitsOfACardLieApart) {
+  EXPECT_EQ(logits_stride(777, LogitChunks::kOfCpu), 777);
+  EXPECT_EQ(logits_stride(50257, LogitChunks::kOfCard), 50304);
+  EXPECT_EQ(logits_stride(128256, LogitChunks::kOfCard), 128256);
+  for (const bool has_bias : {false, true}) {
+    for (const core::DType element : {core::DType::kF32, core::DType::kBF16}) {
+      DecoderConfig config = odd_config();
+      config.head_bias = has_bias;
+      config.logits_scale = 0.5;
+      config.logits_softcap = 20.0;
+      UnitRun here(config, kShape, {.element = element});
+      UnitRun apart(config, kShape, {.element = element, .logit_chunks = LogitChunks::kOfCard});
+      const int head = here.model().head_unit();
+      const auto scratch = [&](UnitRun& run) {
+        return static_cast<double>(run.model().sizes(head, kShape, 1).scratch.count());
+      };
+      const std::int64_t bytes = element == core::DType::kF32 ? 4 : 4 + 2;
+      const std::int64_t more = has_bias ? 0 : bytes * kShape.tokens() * (832 - 777);
+      EXPECT_NEAR(scratch(apart) - scratch(here), static_cast<double>(more), 128.0);
+      EXPECT_EQ(apart.forward_and_backward(0.5), here.forward_and_backward(0.5));
+      for (const core::ParamEntry& entry : here.model().table(head).entries()) {
+        const at::Tensor expected = tensor_of(here.gradient(head, entry), entry.shape);
+        EXPECT_LT(difference(expected, apart.gradient(head, entry)), 1e-6) << entry.name;
+      }
+      const std::int64_t table = 777 * config.hidden;
+      EXPECT_LT(difference(tensor_of(here.gradients(0), {table}), apart.gradients(0)), 0x1p-7);
+    }
+  }
+}
+
 TEST(Head, LogitsOfOneRowEqualTheTwin) {
   for (const bool tied : {false, true}) {
     DecoderConfig config = odd_config();
