@@ -53,7 +53,8 @@ RunDevice open_card(const engine::DeviceOptions& options, const comm::LaunchInfo
   const std::string shared = shared_cards(cards);
   FM_USER_CHECK(shared.empty() || options.shared,
                 "every rank must have a GPU of its own; start no more ranks on a host than it has "
-                "GPUs, or allow it with --share_device (",
+                "GPUs, give each rank of a host another LOCAL_RANK, or allow it with "
+                "--share_device (",
                 shared, ")");
   if (world.size() > 1 && shared.empty()) {
     const std::string self = core::concat("rank ", world.rank(), " on ", core::host_name());
@@ -80,8 +81,10 @@ RunDevice open_card(const engine::DeviceOptions& options, const comm::LaunchInfo
 
 }  // namespace
 
-RunDevice open_run_device(engine::DeviceOptions& options, const comm::LaunchInfo& launch,
+RunDevice open_run_device(engine::DeviceOptions& options, const comm::LaunchInfo& told,
                           comm::Communicator& world, int limit_ms, const OnLinkEnd& on_end) {
+  const bool on_cards = options.kind == DeviceKind::kAuto || options.kind == DeviceKind::kCuda;
+  const comm::LaunchInfo launch = on_cards ? counted_on_host(told, world) : told;
   RunDevice run;
   run.memory = machine::memory_limits();
   if (options.kind == DeviceKind::kCpu) run.line = unused_cards();
@@ -144,6 +147,16 @@ std::vector<std::string> device_report() {
   }
   for (std::string& line : device::cuda_libraries()) lines.push_back(std::move(line));
   return lines;
+}
+
+comm::LaunchInfo counted_on_host(comm::LaunchInfo launch, comm::Communicator& world) {
+  const std::vector<std::string> hosts = comm::gather_texts(
+      world, launch.says_local_rank ? "" : core::host_name() + " " + core::boot_id());
+  if (launch.says_local_rank) return launch;
+  const auto own = hosts.begin() + world.rank();
+  launch.local_rank = static_cast<int>(std::count(hosts.begin(), own, *own));
+  launch.local_size = static_cast<int>(std::count(hosts.begin(), hosts.end(), *own));
+  return launch;
 }
 
 FoundCard found_card(const device::CudaSearch& search, const engine::DeviceOptions& options,

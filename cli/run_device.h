@@ -48,6 +48,10 @@ PlanDevice plan_device(core::Bytes asked_memory, const std::string& asked_card);
 // What was found on this machine, and what is missing, with the cure: a line each for --report.
 std::vector<std::string> device_report();
 
+// Collective. The rank among those of its host: as the launcher says, else counted by host name
+// and kernel among the ranks that nobody told theirs.
+comm::LaunchInfo counted_on_host(comm::LaunchInfo launch, comm::Communicator& world);
+
 // What a rank of --device auto would compute on, and where it cannot, why.
 struct FoundCard {
   std::string card;  // "node7 GPU-6c3e...": which of all hosts' cards

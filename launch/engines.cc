@@ -77,6 +77,7 @@ LaunchInfo from_variables(const Environment& environment, const std::string& who
   launch.launcher = Launcher::kEnvironment;
   launch.world_rank = number_in(environment, "RANK");
   launch.world_size = number_in(environment, "WORLD_SIZE");
+  launch.says_local_rank = environment("LOCAL_RANK").has_value();
   launch.local_rank = number_or(environment, {"LOCAL_RANK"}, 0);
   // torchrun sets LOCAL_WORLD_SIZE, the DeepSpeed launcher LOCAL_SIZE.
   launch.local_size =
@@ -225,6 +226,7 @@ LaunchInfo from_mpi(const Environment& environment, const MpiNames& names) {
   launch.launcher = Launcher::kEnvironment;
   launch.world_rank = number_in(environment, names.rank);
   launch.world_size = number_in(environment, names.size);
+  launch.says_local_rank = environment(names.local_rank).has_value();
   launch.local_rank = number_or(environment, {names.local_rank}, 0);
   launch.local_size = number_or(environment, {names.local_size}, launch.local_rank + 1);
   check_ranks(launch, names.rank, names.size);
@@ -387,12 +389,15 @@ std::string where_text(const core::Environment& environment) {
           ? "by MPI"
           : core::concat(launch.master_addr, ":", launch.master_port,
                          launch.agent_store ? " (store of the agent)" : " (port of rank 0)");
+  const std::string local = launch.says_local_rank
+                                ? core::concat(launch.local_rank, " of ", launch.local_size)
+                                : "nobody says it; on GPUs ranks are counted on each host";
   return core::concat(
       "engine:     ", alone ? "none" : launch.engine,
       "\nvariables:  ", alone ? "none that show one" : core::join(launch.shown_by, " "),
-      "\nrank:       ", launch.world_rank, " of ", launch.world_size,
-      "\nlocal rank: ", launch.local_rank, " of ", launch.local_size, "\nmeets:      ", meets,
-      "\nrestart:    ", launch.restart_count, "\ndecision:   ", launch.decision, "\n");
+      "\nrank:       ", launch.world_rank, " of ", launch.world_size, "\nlocal rank: ", local,
+      "\nmeets:      ", meets, "\nrestart:    ", launch.restart_count,
+      "\ndecision:   ", launch.decision, "\n");
 }
 
 }  // namespace fm::launch

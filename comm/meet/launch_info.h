@@ -15,6 +15,7 @@ struct LaunchInfo {
   int world_size = 1;
   int local_rank = 0;  // 0 of 1 when the launcher does not provide it
   int local_size = 1;
+  bool says_local_rank = true;  // false: it does not
   std::string master_addr;
   int master_port = 0;
   bool elastic = false;       // torchrun: TORCHELASTIC_RUN_ID is set

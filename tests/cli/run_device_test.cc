@@ -58,6 +58,27 @@ TEST(RunDevice, AutoSaysWhyARankHasNoCard) {
   EXPECT_THROW(found_card(hidden, {}, local(0, 1)), core::MachineError);
 }
 
+TEST(RunDevice, ALocalRankIsWhatTheLauncherSays) {
+  comm::run_ranks(3, [](comm::Communicator& world) {
+    comm::LaunchInfo launch;
+    launch.local_rank = 5 - world.rank();
+    EXPECT_EQ(counted_on_host(launch, world).local_rank, 5 - world.rank());
+  });
+}
+
+// Four variables start a rank by hand, and LOCAL_RANK is none of them. Rank 1 was told its own.
+TEST(RunDevice, ALocalRankThatNobodySaysIsCountedOnTheHost) {
+  comm::run_ranks(4, [](comm::Communicator& world) {
+    comm::LaunchInfo launch;
+    launch.says_local_rank = world.rank() == 1;
+    launch.local_rank = world.rank() == 1 ? 3 : 0;
+    const std::vector<int> expected = {0, 3, 1, 2};
+    const comm::LaunchInfo counted = counted_on_host(launch, world);
+    EXPECT_EQ(counted.local_rank, expected[static_cast<std::size_t>(world.rank())]);
+    EXPECT_EQ(counted.local_size, world.rank() == 1 ? 1 : 3);
+  });
+}
+
 TEST(RunDevice, ACardOfAPlanHasMemoryAndAName) {
   const PlanDevice named = plan_device(core::Bytes(0), "H200");
   EXPECT_EQ(named.memory.count(), 141'000'000'000);

@@ -81,6 +81,7 @@ TEST(DetectLaunch, TorchrunTellsRanksStoreAndRestart) {
   EXPECT_EQ(launch.world_size, 4);
   EXPECT_EQ(launch.local_rank, 1);
   EXPECT_EQ(launch.local_size, 2);
+  EXPECT_TRUE(launch.says_local_rank);
   EXPECT_EQ(launch.master_addr, "node0");
   EXPECT_EQ(launch.master_port, 29500);
   EXPECT_TRUE(launch.agent_store);
@@ -102,6 +103,7 @@ TEST(DetectLaunch, FourVariablesAreEnoughByHand) {
   EXPECT_EQ(launch.launcher, Launcher::kEnvironment);
   EXPECT_EQ(launch.world_size, 2);
   EXPECT_FALSE(launch.agent_store);
+  EXPECT_FALSE(launch.says_local_rank);
   EXPECT_EQ(launch.restart_count, "0");
   EXPECT_TRUE(launch.warnings.empty());
 }
@@ -425,6 +427,17 @@ TEST(Where, PrintsEngineVariablesAndMeetingPoint) {
       "restart:    0\n"
       "decision:   rank 1 of 2, from Ray Train (NODE_RANK and RAY_JOB_ID are set), meeting at "
       "a:4001 (port of rank 0)\n");
+}
+
+// On a host with several GPUs 0 of 1 would be wrong for all ranks but one.
+TEST(Where, ALocalRankThatNobodySaysIsNotMadeUp) {
+  const Variables hand = {
+      {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "4000"}};
+  EXPECT_NE(where_with(hand).find("\nlocal rank: nobody says it; on GPUs ranks are counted"),
+            std::string::npos);
+  Variables more = hand;
+  more["LOCAL_RANK"] = "1";
+  EXPECT_NE(where_with(more).find("\nlocal rank: 1 of 2\n"), std::string::npos);
 }
 
 TEST(DetectLaunch, NodesOfKubeflowAreRanks) {
