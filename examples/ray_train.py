@@ -4,10 +4,10 @@
     examples/ray_train.py --workers 8 --storage /shared/runs --name sft -- \
         --deepspeed_config configs/sft.json --init_ckpt HF_FOLDER --data_path chats.jsonl
 
-All words behind `--` go to fmengine-train. Checkpoints and metrics lie in STORAGE/NAME/fmengine, on
-a file system that all nodes see; each new line of metrics.jsonl becomes a report to Ray. A lost
-worker or node starts all ranks again, and they resume. So does this command, started again after
-the driver was lost."""
+All words behind `--` go to fmengine-train. On GPUs add --gpus 1 before it, and --device cuda behind
+it. Checkpoints and metrics lie in STORAGE/NAME/fmengine, on a file system that all nodes see; each
+new line of metrics.jsonl becomes a report to Ray. A lost worker or node starts all ranks again, and
+they resume. So does this command, started again after the driver was lost."""
 
 import argparse
 import json
