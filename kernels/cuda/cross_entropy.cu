@@ -379,7 +379,8 @@ void cross_entropy(const core::Work& work, LogitRows shape, float* logits,
 
 void cross_entropy_loss(const core::Work& work, LogitRows shape, const float* logits,
                         const std::int32_t* labels, double* sum) {
-  losses_by<Makes::kLosses, float>(work, shape, {const_cast<float*>(logits), labels}, {}, sum);
+  auto* const untouched = const_cast<float*>(logits);
+  losses_by<Makes::kLosses, float>(work, shape, {untouched, labels, untouched}, {}, sum);
 }
 
 struct FormLogits {
