@@ -132,7 +132,7 @@ __device__ __forceinline__ void finish(const AttentionProblem& problem, const Qu
   }
 }
 
-template <class T, int kDim, bool kCapped>
+template <class T, int kDim, bool kCapped, bool kDrops>
 __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     attention_forward_tiles(AttentionProblem problem, AttentionForward<T> arrays) {
   using Memory = ForwardMemory<T, kDim>;
@@ -161,14 +161,14 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
   const auto v = key_rows(problem, arrays.v, at.row, kv_head);
   if (tiles.begin < tiles.end) {
     load_tile(memory.q, q, at.first);
-    load_keys(problem, at, k, v, tiles.begin * kKeys - lead, tiles.begin % 2, memory);
+    load_keys<kDrops>(problem, at, k, v, tiles.begin * kKeys - lead, tiles.begin % 2, memory);
   }
   for (int tile = tiles.begin; tile < tiles.end; ++tile) {
     const int turn = tile % 2;
     const int first = tile * kKeys - lead;
     async_wait<0>();
     __syncthreads();  // the tile is there, and the one before is done with
-    if (tile + 1 < tiles.end) load_keys(problem, at, k, v, first + kKeys, 1 - turn, memory);
+    if (tile + 1 < tiles.end) load_keys<kDrops>(problem, at, k, v, first + kKeys, 1 - turn, memory);
     if constexpr (kKeepsQueries) {
       if (tile == tiles.begin) {
 #pragma unroll
@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     if constexpr (kCapped) cap(scores, problem);
     if (first < seen.all_begin || first + kKeys > seen.all_end) hide(scores, softmax, first);
     soften(scores, power, softmax, sums);
-    if (problem.kept.dropped != 0) {
+    if constexpr (kDrops) {
       drop(scores, kept_of(memory.q, own + lane / 4, turn),
            kept_of(memory.q, own + lane / 4 + 8, turn), problem.kept.scale);
     }
@@ -206,11 +206,10 @@ void attention_forward(core::Work& work, const AttentionShape& shape,
   if (problem.batch == 0 || problem.positions.queries == 0) return;
   problem.wide = problem.dim % 8 == 0 && aligned(arrays.q, arrays.k, arrays.v, arrays.out);
   const dim3 grid = grid_of(query_tiles<kOwnRows>(problem) * problem.batch * problem.heads);
-  const auto with_dim = [](int dim, const auto& run) { with_padded_dim(dim, run); };
-  with_kernel(problem, with_dim, [&](auto dim, auto capped) {
+  with_tile_kernel(problem, [&](auto dim, auto capped, auto drops) {
     launch(work, "attention_forward",
            {grid, {kAttentionThreads, 1, 1}, shared_bytes_of<ForwardMemory<T, dim()>>()},
-           attention_forward_tiles<T, dim(), capped()>, problem, arrays);
+           attention_forward_tiles<T, dim(), capped(), drops()>, problem, arrays);
   });
 }
 

@@ -61,23 +61,22 @@ __device__ __forceinline__ QueryPair query_pair(const AttentionProblem& problem,
 
 // Gradients of the scores of 16 queries and a tile of keys, from scores and gradients of
 // probabilities, in the place of scores.
-template <bool kCapped, int kTiles>
+template <bool kCapped, bool kDrops, int kTiles>
 __device__ __forceinline__ void differentiate_queries(
     const AttentionProblem& problem, const QueryPair& pair, int first, const unsigned char* upper,
     const unsigned char* lower, float (&scores)[kTiles][4], const float (&dprobs)[kTiles][4]) {
   const int column = lane_of_thread() % 4 * 2;
   const float power = problem.scale * kLog2E;
-  const bool drops = problem.kept.dropped != 0;
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
-    const unsigned bits[2] = {drops ? upper[n] : 0U, drops ? lower[n] : 0U};
+    const unsigned bits[2] = {kDrops ? upper[n] : 0U, kDrops ? lower[n] : 0U};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int half = i / 2;
       const int key = first + 8 * n + column + i % 2;
       const bool seen = key >= pair.seen[half].begin && key < pair.seen[half].end;
       const bool stays = (bits[half] >> (column + i % 2)) % 2 != 0;
-      const float left = drops ? (stays ? problem.kept.scale : 0.0F) : 1.0F;
+      const float left = kDrops ? (stays ? problem.kept.scale : 0.0F) : 1.0F;
       scores[n][i] =
           differentiated<kCapped>(capped_score<kCapped>(problem, scores[n][i]), dprobs[n][i], seen,
                                   power, pair.logsumexp[half], pair.dot[half], left)
@@ -86,7 +85,7 @@ __device__ __forceinline__ void differentiate_queries(
   }
 }
 
-template <class T, int kDim, bool kCapped>
+template <class T, int kDim, bool kCapped, bool kDrops>
 __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     attention_backward_queries(AttentionProblem problem, AttentionBackward<T> arrays, Dots dots) {
   constexpr int kTurns = kStages<kDim>;
@@ -108,27 +107,29 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
   if (tiles.begin < tiles.end) {
     load_tile(memory.q, query_rows(problem, arrays.q, at.row, at.head), at.first);
     load_tile(memory.dout, query_rows(problem, arrays.dout, at.row, at.head), at.first);
-    load_keys(problem, at, k, v, tiles.begin * kWalkedRows - lead, tiles.begin % kTurns, memory);
+    load_keys<kDrops>(problem, at, k, v, tiles.begin * kWalkedRows - lead, tiles.begin % kTurns,
+                      memory);
   }
   for (int tile = tiles.begin; tile < tiles.end; ++tile) {
     const int turn = tile % kTurns;
     const int first = tile * kWalkedRows - lead;
     if (kTurns == 1 && tile > tiles.begin) {
       __syncthreads();  // the tile before is done with
-      load_keys(problem, at, k, v, first, turn, memory);
+      load_keys<kDrops>(problem, at, k, v, first, turn, memory);
     }
     async_wait<0>();
     __syncthreads();  // the tile is there; of two, the one before is done with
     if (kTurns == 2 && tile + 1 < tiles.end) {
-      load_keys(problem, at, k, v, first + kWalkedRows, 1 - turn, memory);
+      load_keys<kDrops>(problem, at, k, v, first + kWalkedRows, 1 - turn, memory);
     }
     if (first >= seen.end || first + kWalkedRows <= seen.begin) continue;
     float scores[kWalkedRows / 8][4];
     float dprobs[kWalkedRows / 8][4];
     multiply_rows<T>(scores, memory.q, own, memory.k[turn]);
     multiply_rows<T>(dprobs, memory.dout, own, memory.v[turn]);
-    differentiate_queries<kCapped>(problem, pair, first, kept_of(memory.q, own + lane / 4, turn),
-                                   kept_of(memory.q, own + lane / 4 + 8, turn), scores, dprobs);
+    differentiate_queries<kCapped, kDrops>(
+        problem, pair, first, kept_of(memory.q, own + lane / 4, turn),
+        kept_of(memory.q, own + lane / 4 + 8, turn), scores, dprobs);
     std::uint32_t dscores[kWalkedRows / 16][4];
     to_left<T>(scores, dscores);
     multiply_columns<T>(sums, dscores, memory.k[turn], 0);
@@ -190,7 +191,7 @@ __device__ __forceinline__ KeyTile key_tile(const AttentionProblem& problem, con
 }
 
 // The tile's queries and their gradients.
-template <class T, int kDim>
+template <bool kDrops, class T, int kDim>
 __device__ void load_queries(const AttentionProblem& problem, const AttentionBackward<T>& arrays,
                              const Dots& dots, const KeyTile& at, int head, int first, int turn,
                              KeyMemory<T, kDim>& memory) {
@@ -209,7 +210,7 @@ __device__ void load_queries(const AttentionProblem& problem, const AttentionBac
                                              exists ? arrays.logsumexp[place] : 0.0F,
                                              exists ? dots.values[place - dots.first_row] : 0.0F};
   }
-  if (problem.kept.dropped == 0 || thread >= 2 * kWalkedRows) return;
+  if (!kDrops || thread >= 2 * kWalkedRows) return;
   const std::uint64_t key = static_cast<std::uint64_t>(problem.positions.first_key + at.first);
   const std::uint64_t number = first_number(problem, at.row, head, first + thread / 2) + key;
   write_kept<kOwnRows>(problem.kept, number, thread % 2, kept_of(memory.q[turn], thread / 2, 0));
@@ -217,7 +218,7 @@ __device__ void load_queries(const AttentionProblem& problem, const AttentionBac
 
 // Of 16 keys and a tile of queries: scores become probabilities after dropout, gradients of
 // probabilities those of scores.
-template <bool kCapped, class T, int kDim, int kTiles>
+template <bool kCapped, bool kDrops, class T, int kDim, int kTiles>
 __device__ __forceinline__ void differentiate_keys(const AttentionProblem& problem, int own,
                                                    int first, Tile<T, kWalkedRows, kDim>& q,
                                                    Tile<T, kWalkedRows, kDim>& dout,
@@ -225,7 +226,6 @@ __device__ __forceinline__ void differentiate_keys(const AttentionProblem& probl
                                                    float (&dprobs)[kTiles][4]) {
   const int lane = lane_of_thread();
   const float power = problem.scale * kLog2E;
-  const bool drops = problem.kept.dropped != 0;
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
@@ -237,7 +237,7 @@ __device__ __forceinline__ void differentiate_keys(const AttentionProblem& probl
         const int key = first + own + lane / 4 + 8 * half;
         const bool seen = key >= numbers.begin && key < numbers.end;
         float left = 1.0F;
-        if (drops) {
+        if constexpr (kDrops) {
           const unsigned bits = kept_of(q, query, 0)[own / 8 + half];
           left = (bits >> (lane / 4)) % 2 != 0 ? problem.kept.scale : 0.0F;
         }
@@ -252,7 +252,7 @@ __device__ __forceinline__ void differentiate_keys(const AttentionProblem& probl
   }
 }
 
-template <class T, int kDim, bool kCapped>
+template <class T, int kDim, bool kCapped, bool kDrops>
 __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     attention_backward_keys(AttentionProblem problem, AttentionBackward<T> arrays, Dots dots) {
   constexpr int kTurns = kStages<kDim>;
@@ -270,8 +270,8 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
   if (tiles > 0) {
     load_tile(memory.k, key_rows(problem, arrays.k, at.row, at.kv_head), at.first);
     load_tile(memory.v, key_rows(problem, arrays.v, at.row, at.kv_head), at.first);
-    load_queries(problem, arrays, dots, at, at.kv_head * group, at.tiles.begin * kWalkedRows, 0,
-                 memory);
+    load_queries<kDrops>(problem, arrays, dots, at, at.kv_head * group,
+                         at.tiles.begin * kWalkedRows, 0, memory);
   }
   // Heads of the group, one after the other; of each, the tiles of queries.
   int head = at.kv_head * group;
@@ -281,7 +281,7 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     const int first = tile * kWalkedRows;
     if (kTurns == 1 && step > 0) {
       __syncthreads();  // the tile before is done with
-      load_queries(problem, arrays, dots, at, head, first, turn, memory);
+      load_queries<kDrops>(problem, arrays, dots, at, head, first, turn, memory);
     }
     async_wait<0>();
     __syncthreads();  // the tile is there; of two, the one before is done with
@@ -290,7 +290,7 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
       ++head;
     }
     if (kTurns == 2 && step + 1 < group * tiles) {
-      load_queries(problem, arrays, dots, at, head, tile * kWalkedRows, 1 - turn, memory);
+      load_queries<kDrops>(problem, arrays, dots, at, head, tile * kWalkedRows, 1 - turn, memory);
     }
     const int last = min(first + kWalkedRows, positions.queries) - 1;
     const int key = at.first + own;
@@ -301,8 +301,8 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     float dprobs[kWalkedRows / 8][4];
     multiply_rows<T>(scores, memory.k, own, memory.q[turn]);
     multiply_rows<T>(dprobs, memory.v, own, memory.dout[turn]);
-    differentiate_keys<kCapped>(problem, own, at.first, memory.q[turn], memory.dout[turn], scores,
-                                dprobs);
+    differentiate_keys<kCapped, kDrops>(problem, own, at.first, memory.q[turn], memory.dout[turn],
+                                        scores, dprobs);
     std::uint32_t left[kWalkedRows / 16][4];
     to_left<T>(scores, left);
     multiply_columns<T>(dv, left, memory.dout[turn], column);
@@ -317,7 +317,7 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
              at.first, column);
 }
 
-template <class T, int kDim, bool kCapped>
+template <class T, int kDim, bool kCapped, bool kDrops>
 void launch_backward(const core::Work& work, const AttentionProblem& problem,
                      const AttentionBackward<T>& arrays, const Dots& dots) {
   const std::int64_t lead = problem.positions.first_key % kDropoutGroup;
@@ -327,11 +327,11 @@ void launch_backward(const core::Work& work, const AttentionProblem& problem,
   const std::int64_t key_blocks = key_tiles * groups * kParts<kDim>;
   launch(work, "attention_backward_keys",
          {grid_of(key_blocks), threads, shared_bytes_of<KeyMemory<T, kDim>>()},
-         attention_backward_keys<T, kDim, kCapped>, problem, arrays, dots);
+         attention_backward_keys<T, kDim, kCapped, kDrops>, problem, arrays, dots);
   const std::int64_t query_blocks = query_tiles<kOwnRows>(problem) * dots.heads;
   launch(work, "attention_backward_queries",
          {grid_of(query_blocks), threads, shared_bytes_of<QueryMemory<T, kDim>>()},
-         attention_backward_queries<T, kDim, kCapped>, problem, arrays, dots);
+         attention_backward_queries<T, kDim, kCapped, kDrops>, problem, arrays, dots);
 }
 
 template <class T>
@@ -341,9 +341,8 @@ void attention_backward(core::Work& work, const AttentionShape& shape,
   problem.wide = problem.dim % 8 == 0 && aligned(arrays.q, arrays.k, arrays.v, arrays.out,
                                                  arrays.dout, arrays.dq, arrays.dk, arrays.dv);
   for_pieces_of_dots(work, problem, arrays.out, arrays.dout, [&](const Dots& dots) {
-    const auto with_dim = [](int dim, const auto& run) { with_padded_dim(dim, run); };
-    with_kernel(problem, with_dim, [&](auto dim, auto capped) {
-      launch_backward<T, dim(), capped()>(work, problem, arrays, dots);
+    with_tile_kernel(problem, [&](auto dim, auto capped, auto drops) {
+      launch_backward<T, dim(), capped(), drops()>(work, problem, arrays, dots);
     });
   });
 }

@@ -19,6 +19,18 @@ void with_padded_dim(int dim, const Run& run) {
   return run(std::integral_constant<int, kMostDim>());
 }
 
+// Calls run(d, whether there is a softcap, whether some probabilities are dropped), all of them
+// constants. A test of dropout between the scores of a tile keeps the compiler from computing them
+// side by side.
+template <class Run>
+void with_tile_kernel(const AttentionProblem& problem, const Run& run) {
+  const auto with_dim = [](int dim, const auto& of_dim) { with_padded_dim(dim, of_dim); };
+  with_kernel(problem, with_dim, [&](auto dim, auto capped) {
+    if (problem.kept.dropped != 0) return run(dim, capped, std::true_type());
+    run(dim, capped, std::false_type());
+  });
+}
+
 // Rows lie 16 bytes further apart than they are long: the eight rows of a matrix then lie in
 // different banks. In these bytes stand the row's kept bits.
 template <class T, int kRows, int kDim>
@@ -149,14 +161,14 @@ __device__ void store_tile(const float (&sums)[kTiles][4], const float (&factors
 
 // Tile `turn` of the keys and values and, where some are dropped, which probabilities stay.
 // Memory: with tiles q, and k and v of each turn.
-template <class T, class Memory>
+template <bool kDrops, class T, class Memory>
 __device__ void load_keys(const AttentionProblem& problem, const QueryTile& at,
                           const HeadRows<const T>& k, const HeadRows<const T>& v, int first,
                           int turn, Memory& memory) {
   load_tile(memory.k[turn], k, first);
   load_tile(memory.v[turn], v, first);
   async_commit();
-  if (problem.kept.dropped == 0) return;
+  if constexpr (!kDrops) return;
   const int query = static_cast<int>(threadIdx.x) / 2;
   const std::uint64_t key = static_cast<std::uint64_t>(problem.positions.first_key + first);
   const std::uint64_t number = first_number(problem, at.row, at.head, at.first + query) + key;
