@@ -77,11 +77,12 @@ __device__ __forceinline__ void soften(float (&scores)[kTiles][4], float power, 
     factor[half] = exp2f_fast((softmax.largest[half] - shift) * power);
     softmax.largest[half] = largest;
     float sum = softmax.sum[half] * factor[half];
+    const float base = -shift * power;  // a score's exponent is then one multiply-add
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
       for (int i = 2 * half; i < 2 * half + 2; ++i) {
-        scores[n][i] = exp2f_fast((scores[n][i] - shift) * power);
+        scores[n][i] = exp2f_fast(fmaf(scores[n][i], power, base));
         sum += scores[n][i];
       }
     }

@@ -13,16 +13,16 @@ constexpr int kWalkedRows = 32;  // of a tile that a block walks over
 template <int kDim>
 constexpr int kStages = kDim <= 128 ? 2 : 1;
 
-// A probability and the gradient of its score before the scale. `stays`: what dropout leaves of 1.
+// A probability and the gradient of its score before the scale. `base`: -logsumexp power, so that
+// an exponent is one multiply-add. `stays`: what dropout leaves of 1.
 struct Pair {
   float prob;
   float dscore;
 };
 template <bool kCapped>
 __device__ __forceinline__ Pair differentiated(const CappedScore& of, float dprob, bool seen,
-                                               float power, float logsumexp, float dot,
-                                               float stays) {
-  const float prob = seen ? exp2f_fast((of.score - logsumexp) * power) : 0.0F;
+                                               float power, float base, float dot, float stays) {
+  const float prob = seen ? exp2f_fast(fmaf(of.score, power, base)) : 0.0F;
   const float dscore = prob * (dprob * stays - dot);
   return {prob * stays, kCapped ? dscore * of.slope : dscore};
 }
@@ -40,7 +40,7 @@ struct QueryMemory {
 // Of a thread's two queries.
 struct QueryPair {
   Seen seen[2];
-  float logsumexp[2];
+  float base[2];  // of `differentiated`
   float dot[2];
 };
 __device__ __forceinline__ QueryPair query_pair(const AttentionProblem& problem,
@@ -53,7 +53,7 @@ __device__ __forceinline__ QueryPair query_pair(const AttentionProblem& problem,
     const std::int64_t before = std::int64_t{at.all} * problem.positions.queries;
     const bool exists = query < problem.positions.queries;
     pair.seen[half] = seen_of(problem.positions, at.row, query);
-    pair.logsumexp[half] = exists ? logsumexp[before + query] : 0.0F;
+    pair.base[half] = exists ? -logsumexp[before + query] * (problem.scale * kLog2E) : 0.0F;
     pair.dot[half] = exists ? dots.values[before - dots.first_row + query] : 0.0F;
   }
   return pair;
@@ -79,7 +79,7 @@ __device__ __forceinline__ void differentiate_queries(
       const float left = kDrops ? (stays ? problem.kept.scale : 0.0F) : 1.0F;
       scores[n][i] =
           differentiated<kCapped>(capped_score<kCapped>(problem, scores[n][i]), dprobs[n][i], seen,
-                                  power, pair.logsumexp[half], pair.dot[half], left)
+                                  power, pair.base[half], pair.dot[half], left)
               .dscore;
     }
   }
@@ -232,6 +232,7 @@ __device__ __forceinline__ void differentiate_keys(const AttentionProblem& probl
     for (int j = 0; j < 2; ++j) {
       const int query = 8 * n + lane % 4 * 2 + j;
       const QueryNumbers numbers = numbers_of(dout, query);
+      const float base = -numbers.logsumexp * power;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int key = first + own + lane / 4 + 8 * half;
@@ -244,7 +245,7 @@ __device__ __forceinline__ void differentiate_keys(const AttentionProblem& probl
         const int i = 2 * half + j;
         const Pair pair =
             differentiated<kCapped>(capped_score<kCapped>(problem, scores[n][i]), dprobs[n][i],
-                                    seen, power, numbers.logsumexp, numbers.dot, left);
+                                    seen, power, base, numbers.dot, left);
         scores[n][i] = pair.prob;
         dprobs[n][i] = pair.dscore;
       }
