@@ -138,7 +138,6 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     attention_forward_tiles(AttentionProblem problem, AttentionForward<T> arrays) {
   using Memory = ForwardMemory<T, kDim>;
   constexpr int kKeys = Memory::kKeys;
-  constexpr bool kKeepsQueries = kDim <= 128;  // in registers
   auto& memory = shared_memory<Memory>();
   const Positions& positions = problem.positions;
   const std::int64_t heads = std::int64_t{problem.batch} * problem.heads;
@@ -152,7 +151,7 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
   const WarpKeys seen = keys_of_warp(positions, at.row, at.first + own);
 
   float sums[kDim / 8][4] = {};
-  std::uint32_t queries[kKeepsQueries ? kDim / 16 : 1][4];
+  LeftRows<kDim, (kDim <= 128)> queries;
   const int last = min(at.first + kOwnRows, positions.queries) - 1;
   const TileRange tiles = key_tiles(positions, at.row, at.first, last, kKeys);
   const int lead = key_lead(positions);
@@ -170,19 +169,10 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     async_wait<0>();
     __syncthreads();  // the tile is there, and the one before is done with
     if (tile + 1 < tiles.end) load_keys<kDrops>(problem, at, k, v, first + kKeys, 1 - turn, memory);
-    if constexpr (kKeepsQueries) {
-      if (tile == tiles.begin) {
-#pragma unroll
-        for (int i = 0; i < kDim / 16; ++i) load_left(queries[i], memory.q, own, 16 * i);
-      }
-    }
+    if (tile == tiles.begin) hold_left(queries, memory.q, own);
     if (first >= seen.end || first + kKeys <= seen.begin) continue;
     float scores[kKeys / 8][4];
-    if constexpr (kKeepsQueries) {
-      multiply_rows<T>(scores, queries, memory.k[turn]);
-    } else {
-      multiply_rows<T>(scores, memory.q, own, memory.k[turn]);
-    }
+    multiply_rows<T>(scores, queries, memory.q, own, memory.k[turn]);
     if constexpr (kCapped) cap(scores, problem);
     if (first < seen.all_begin || first + kKeys > seen.all_end) hide(scores, softmax, first);
     soften(scores, power, softmax, sums);

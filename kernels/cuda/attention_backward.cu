@@ -13,6 +13,10 @@ constexpr int kWalkedRows = 32;  // of a tile that a block walks over
 template <int kDim>
 constexpr int kStages = kDim <= 128 ? 2 : 1;
 
+// The rows of a block that stay while it walks, as left factors.
+template <int kDim>
+using OwnRows = LeftRows<kDim, (kDim <= 64)>;
+
 // A probability and the gradient of its score before the scale. `base`: -logsumexp power, so that
 // an exponent is one multiply-add. `stays`: what dropout leaves of 1.
 struct Pair {
@@ -98,6 +102,8 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
   const WarpKeys seen = keys_of_warp(positions, at.row, at.first + own);
 
   float sums[kDim / 8][4] = {};
+  OwnRows<kDim> queries;
+  OwnRows<kDim> gradients;
   const int last = min(at.first + kOwnRows, positions.queries) - 1;
   const TileRange tiles = key_tiles(positions, at.row, at.first, last, kWalkedRows);
   const int lead = key_lead(positions);
@@ -122,11 +128,15 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     if (kTurns == 2 && tile + 1 < tiles.end) {
       load_keys<kDrops>(problem, at, k, v, first + kWalkedRows, 1 - turn, memory);
     }
+    if (tile == tiles.begin) {
+      hold_left(queries, memory.q, own);
+      hold_left(gradients, memory.dout, own);
+    }
     if (first >= seen.end || first + kWalkedRows <= seen.begin) continue;
     float scores[kWalkedRows / 8][4];
     float dprobs[kWalkedRows / 8][4];
-    multiply_rows<T>(scores, memory.q, own, memory.k[turn]);
-    multiply_rows<T>(dprobs, memory.dout, own, memory.v[turn]);
+    multiply_rows<T>(scores, queries, memory.q, own, memory.k[turn]);
+    multiply_rows<T>(dprobs, gradients, memory.dout, own, memory.v[turn]);
     differentiate_queries<kCapped, kDrops>(
         problem, pair, first, kept_of(memory.q, own + lane / 4, turn),
         kept_of(memory.q, own + lane / 4 + 8, turn), scores, dprobs);
@@ -268,6 +278,8 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
 
   float dk[kColumns / 8][4] = {};
   float dv[kColumns / 8][4] = {};
+  OwnRows<kDim> keys;
+  OwnRows<kDim> values;
   if (tiles > 0) {
     load_tile(memory.k, key_rows(problem, arrays.k, at.row, at.kv_head), at.first);
     load_tile(memory.v, key_rows(problem, arrays.v, at.row, at.kv_head), at.first);
@@ -293,6 +305,10 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     if (kTurns == 2 && step + 1 < group * tiles) {
       load_queries<kDrops>(problem, arrays, dots, at, head, tile * kWalkedRows, 1 - turn, memory);
     }
+    if (step == 0) {
+      hold_left(keys, memory.k, own);
+      hold_left(values, memory.v, own);
+    }
     const int last = min(first + kWalkedRows, positions.queries) - 1;
     const int key = at.first + own;
     if (key >= seen_end(positions, last) || key + 16 <= numbers_of(memory.dout[turn], 0).begin) {
@@ -300,8 +316,8 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     }
     float scores[kWalkedRows / 8][4];
     float dprobs[kWalkedRows / 8][4];
-    multiply_rows<T>(scores, memory.k, own, memory.q[turn]);
-    multiply_rows<T>(dprobs, memory.v, own, memory.dout[turn]);
+    multiply_rows<T>(scores, keys, memory.k, own, memory.q[turn]);
+    multiply_rows<T>(dprobs, values, memory.v, own, memory.dout[turn]);
     differentiate_keys<kCapped, kDrops>(problem, own, at.first, memory.q[turn], memory.dout[turn],
                                         scores, dprobs);
     std::uint32_t left[kWalkedRows / 16][4];

@@ -64,6 +64,33 @@ __device__ __forceinline__ void multiply_rows(float (&sums)[kTiles][4],
   for (int step = 0; step < kSteps; ++step) multiply_step<T>(sums, left[step], right, 16 * step);
 }
 
+// 16 rows of a tile, the left factor of products with all tiles that a block walks over. kHeld:
+// they stay in registers; heads too wide for that read them again for every product.
+template <int kDim, bool kHeld>
+struct LeftRows {
+  std::uint32_t parts[kHeld ? kDim / 16 : 1][4];
+};
+// Once, when the tile is there.
+template <class T, int kRows, int kDim, bool kHeld>
+__device__ __forceinline__ void hold_left(LeftRows<kDim, kHeld>& left,
+                                          const Tile<T, kRows, kDim>& tile, int first) {
+  if constexpr (kHeld) {
+#pragma unroll
+    for (int i = 0; i < kDim / 16; ++i) load_left(left.parts[i], tile, first, 16 * i);
+  }
+}
+template <class T, int kTiles, bool kHeld, int kLeftRows, int kRows, int kDim>
+__device__ __forceinline__ void multiply_rows(float (&sums)[kTiles][4],
+                                              const LeftRows<kDim, kHeld>& left,
+                                              const Tile<T, kLeftRows, kDim>& tile, int first,
+                                              const Tile<T, kRows, kDim>& right) {
+  if constexpr (kHeld) {
+    multiply_rows<T>(sums, left.parts, right);
+  } else {
+    multiply_rows<T>(sums, tile, first, right);
+  }
+}
+
 // sums [16, 8 kTiles] += left right: left [16, rows of right], the columns of right from `column`
 // on.
 template <class T, int kTiles, int kSteps, int kRows, int kDim>
