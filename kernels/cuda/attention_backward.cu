@@ -200,26 +200,32 @@ __device__ __forceinline__ KeyTile key_tile(const AttentionProblem& problem, con
           {begin / kWalkedRows, (end + kWalkedRows - 1) / kWalkedRows}};
 }
 
-// The tile's queries and their gradients.
+// The tile's queries and their gradients. Their numbers are copied like them, so that no thread
+// waits for memory before its products.
 template <bool kDrops, class T, int kDim>
 __device__ void load_queries(const AttentionProblem& problem, const AttentionBackward<T>& arrays,
                              const Dots& dots, const KeyTile& at, int head, int first, int turn,
                              KeyMemory<T, kDim>& memory) {
   load_tile(memory.q[turn], query_rows(problem, arrays.q, at.row, head), first);
   load_tile(memory.dout[turn], query_rows(problem, arrays.dout, at.row, head), first);
-  async_commit();
   const int thread = static_cast<int>(threadIdx.x);
   const int queries = problem.positions.queries;
   if (thread < kWalkedRows) {
     const int query = first + thread;
     const Seen seen = seen_of(problem.positions, at.row, query);
-    const bool exists = query < queries;
-    const std::int64_t place =
-        (std::int64_t{at.row} * problem.heads + head) * queries + (exists ? query : 0);
-    numbers_of(memory.dout[turn], thread) = {seen.begin, seen.end,
-                                             exists ? arrays.logsumexp[place] : 0.0F,
-                                             exists ? dots.values[place - dots.first_row] : 0.0F};
+    QueryNumbers& numbers = numbers_of(memory.dout[turn], thread);
+    numbers.begin = seen.begin;
+    numbers.end = seen.end;
+    if (query < queries) {
+      const std::int64_t place = (std::int64_t{at.row} * problem.heads + head) * queries + query;
+      async_copy_4(&numbers.logsumexp, arrays.logsumexp + place);
+      async_copy_4(&numbers.dot, dots.values + (place - dots.first_row));
+    } else {
+      numbers.logsumexp = 0.0F;
+      numbers.dot = 0.0F;
+    }
   }
+  async_commit();
   if (!kDrops || thread >= 2 * kWalkedRows) return;
   const std::uint64_t key = static_cast<std::uint64_t>(problem.positions.first_key + at.first);
   const std::uint64_t number = first_number(problem, at.row, head, first + thread / 2) + key;

@@ -66,6 +66,11 @@ __device__ __forceinline__ void async_copy_16(void* shared, const void* global) 
   const auto to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global));
 }
+// 4 bytes; these pass through the L1 cache.
+__device__ __forceinline__ void async_copy_4(void* shared, const void* global) {
+  const auto to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(global));
+}
 __device__ __forceinline__ void async_commit() { asm volatile("cp.async.commit_group;"); }
 // Until at most kPending of the thread's groups are under way.
 template <int kPending>

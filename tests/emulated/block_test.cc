@@ -64,7 +64,7 @@ void copies(const unsigned* from, unsigned* early, unsigned* late) {
   auto& memory = cuda::shared_memory<unsigned[8]>();
   cuda::async_copy_16(memory, from);
   cuda::async_commit();
-  cuda::async_copy_16(memory + 4, from + 4);
+  for (int i = 4; i < 8; ++i) cuda::async_copy_4(memory + i, from + i);
   cuda::async_commit();
   cuda::async_wait<1>();
   std::memcpy(early, memory, sizeof(memory));

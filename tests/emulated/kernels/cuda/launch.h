@@ -34,6 +34,9 @@ inline void store_16(void* to, const uint4& bits) { std::memcpy(to, &bits, 16); 
 inline void async_copy_16(void* shared, const void* global) {
   emulated::copy_later(shared, global, 16);
 }
+inline void async_copy_4(void* shared, const void* global) {
+  emulated::copy_later(shared, global, 4);
+}
 inline void async_commit() { emulated::commit_copies(); }
 template <int kPending>
 void async_wait() {
