@@ -17,7 +17,8 @@ struct ForwardMemory {
 };
 
 // What a thread knows of its two queries, rows lane / 4 and 8 more of its warp's: the keys that
-// they see, their largest score so far, and its part of the sum of their probabilities.
+// they see, their largest score so far as a power of 2, and its part of the sum of their
+// probabilities.
 struct Softmax {
   Seen seen[2];
   float largest[2];
@@ -66,23 +67,23 @@ __device__ __forceinline__ void soften(float (&scores)[kTiles][4], float power, 
   float factor[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    float largest = softmax.largest[half];
+    float largest = -kInfinity;
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
       largest = max(largest, max(scores[n][2 * half], scores[n][2 * half + 1]));
     }
     largest = max(largest, __shfl_xor_sync(0xffffffffU, largest, 1));
     largest = max(largest, __shfl_xor_sync(0xffffffffU, largest, 2));
+    largest = max(softmax.largest[half], largest * power);
     const float shift = largest == -kInfinity ? 0.0F : largest;  // all keys so far are hidden
-    factor[half] = exp2f_fast((softmax.largest[half] - shift) * power);
+    factor[half] = exp2f_fast(softmax.largest[half] - shift);
     softmax.largest[half] = largest;
     float sum = softmax.sum[half] * factor[half];
-    const float base = -shift * power;  // a score's exponent is then one multiply-add
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
       for (int i = 2 * half; i < 2 * half + 2; ++i) {
-        scores[n][i] = exp2f_fast(fmaf(scores[n][i], power, base));
+        scores[n][i] = exp2f_fast(fmaf(scores[n][i], power, -shift));
         sum += scores[n][i];
       }
     }
@@ -128,7 +129,7 @@ __device__ __forceinline__ void finish(const AttentionProblem& problem, const Qu
     const int query = at.first + own + lane / 4 + 8 * half;
     if (lane % 4 == 0 && query < problem.positions.queries) {
       logsumexp[std::int64_t{at.all} * problem.positions.queries + query] =
-          (softmax.largest[half] + log2f(sum) / power) * unit;
+          (softmax.largest[half] + log2f(sum)) / power * unit;
     }
   }
 }
@@ -140,12 +141,11 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
   constexpr int kKeys = Memory::kKeys;
   auto& memory = shared_memory<Memory>();
   const Positions& positions = problem.positions;
-  const std::int64_t heads = std::int64_t{problem.batch} * problem.heads;
-  const QueryTile at = query_tile<kOwnRows>(problem, 0, heads);
+  const QueryTile at = query_tile<kOwnRows>(problem, 0);
   const int lane = lane_of_thread();
   const int own = static_cast<int>(threadIdx.x) / 32 * 16;  // the warp's queries of the block's
   const float unit = kCapped ? problem.outer : 1.0F;        // of scores
-  const float power = problem.scale * unit * kLog2E;
+  const float power = problem.power * unit;
 
   Softmax softmax = begin_softmax(positions, at, own);
   const WarpKeys seen = keys_of_warp(positions, at.row, at.first + own);
@@ -196,7 +196,7 @@ void attention_forward(core::Work& work, const AttentionShape& shape,
   AttentionProblem problem = problem_of(shape);
   if (problem.batch == 0 || problem.positions.queries == 0) return;
   problem.wide = problem.dim % 8 == 0 && aligned(arrays.q, arrays.k, arrays.v, arrays.out);
-  const dim3 grid = grid_of(query_tiles<kOwnRows>(problem) * problem.batch * problem.heads);
+  const dim3 grid = query_grid<kOwnRows>(problem, std::int64_t{problem.batch} * problem.heads);
   with_tile_kernel(problem, [&](auto dim, auto capped, auto drops) {
     launch(work, "attention_forward",
            {grid, {kAttentionThreads, 1, 1}, shared_bytes_of<ForwardMemory<T, dim()>>()},

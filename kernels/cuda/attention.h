@@ -46,6 +46,7 @@ struct AttentionProblem {
   int kv_heads = 0;
   int dim = 0;
   float scale = 0.0F;  // of a score
+  float power = 0.0F;  // the same to the base 2: read where it stands, it takes no register
   // A score s becomes outer tanh(s inner), in the unit before its scaling; outer 0: it stays.
   float inner = 0.0F;
   float outer = 0.0F;
@@ -88,6 +89,7 @@ inline AttentionProblem problem_of(const AttentionShape& shape) {
           .kv_heads = static_cast<int>(shape.kv_heads),
           .dim = static_cast<int>(shape.head_dim),
           .scale = scale,
+          .power = scale * kLog2E,
           .inner = capped ? scale / shape.softcap : 0.0F,
           .outer = capped ? shape.softcap / scale : 0.0F,
           .positions = positions,

@@ -57,7 +57,7 @@ __device__ __forceinline__ QueryPair query_pair(const AttentionProblem& problem,
     const std::int64_t before = std::int64_t{at.all} * problem.positions.queries;
     const bool exists = query < problem.positions.queries;
     pair.seen[half] = seen_of(problem.positions, at.row, query);
-    pair.base[half] = exists ? -logsumexp[before + query] * (problem.scale * kLog2E) : 0.0F;
+    pair.base[half] = exists ? -logsumexp[before + query] * problem.power : 0.0F;
     pair.dot[half] = exists ? dots.values[before - dots.first_row + query] : 0.0F;
   }
   return pair;
@@ -70,7 +70,7 @@ __device__ __forceinline__ void differentiate_queries(
     const AttentionProblem& problem, const QueryPair& pair, int first, const unsigned char* upper,
     const unsigned char* lower, float (&scores)[kTiles][4], const float (&dprobs)[kTiles][4]) {
   const int column = lane_of_thread() % 4 * 2;
-  const float power = problem.scale * kLog2E;
+  const float power = problem.power;
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
     const unsigned bits[2] = {kDrops ? upper[n] : 0U, kDrops ? lower[n] : 0U};
@@ -95,10 +95,9 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
   constexpr int kTurns = kStages<kDim>;
   auto& memory = shared_memory<QueryMemory<T, kDim>>();
   const Positions& positions = problem.positions;
-  const QueryTile at = query_tile<kOwnRows>(problem, dots.first_head, dots.heads);
+  const QueryTile at = query_tile<kOwnRows>(problem, static_cast<int>(dots.first_head));
   const int own = static_cast<int>(threadIdx.x) / 32 * 16;
   const int lane = lane_of_thread();
-  const QueryPair pair = query_pair(problem, at, own, arrays.logsumexp, dots);
   const WarpKeys seen = keys_of_warp(positions, at.row, at.first + own);
 
   float sums[kDim / 8][4] = {};
@@ -116,6 +115,7 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     load_keys<kDrops>(problem, at, k, v, tiles.begin * kWalkedRows - lead, tiles.begin % kTurns,
                       memory);
   }
+  const QueryPair pair = query_pair(problem, at, own, arrays.logsumexp, dots);
   for (int tile = tiles.begin; tile < tiles.end; ++tile) {
     const int turn = tile % kTurns;
     const int first = tile * kWalkedRows - lead;
@@ -241,7 +241,7 @@ __device__ __forceinline__ void differentiate_keys(const AttentionProblem& probl
                                                    float (&scores)[kTiles][4],
                                                    float (&dprobs)[kTiles][4]) {
   const int lane = lane_of_thread();
-  const float power = problem.scale * kLog2E;
+  const float power = problem.power;
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
@@ -351,10 +351,10 @@ void launch_backward(const core::Work& work, const AttentionProblem& problem,
   launch(work, "attention_backward_keys",
          {grid_of(key_blocks), threads, shared_bytes_of<KeyMemory<T, kDim>>()},
          attention_backward_keys<T, kDim, kCapped, kDrops>, problem, arrays, dots);
-  const std::int64_t query_blocks = query_tiles<kOwnRows>(problem) * dots.heads;
-  launch(work, "attention_backward_queries",
-         {grid_of(query_blocks), threads, shared_bytes_of<QueryMemory<T, kDim>>()},
-         attention_backward_queries<T, kDim, kCapped, kDrops>, problem, arrays, dots);
+  launch(
+      work, "attention_backward_queries",
+      {query_grid<kOwnRows>(problem, dots.heads), threads, shared_bytes_of<QueryMemory<T, kDim>>()},
+      attention_backward_queries<T, kDim, kCapped, kDrops>, problem, arrays, dots);
 }
 
 template <class T>

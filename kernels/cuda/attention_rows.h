@@ -22,19 +22,23 @@ struct QueryTile {
   int all;    // row heads + head
   int first;  // query
 };
+// Of `heads` heads of the rows of the batch.
 template <int kRows>
-std::int64_t query_tiles(const AttentionProblem& problem) {
-  return core::ceil_div(problem.positions.queries, kRows);
+dim3 query_grid(const AttentionProblem& problem, std::int64_t heads) {
+  constexpr int kMostTiles = 65535;
+  FM_CHECK(problem.positions.queries <= kMostTiles * kRows,
+           "a kernel's queries of a row are at most ", kMostTiles * kRows,
+           " (queries=", problem.positions.queries, ")");
+  dim3 grid = grid_of(heads);
+  grid.y = static_cast<unsigned>(core::ceil_div(problem.positions.queries, kRows));
+  return grid;
 }
-// Of `heads` heads of the rows of the batch, from `first_head` on. The last queries of causal
-// attention see most and begin first.
+// From `first_head` on. The last queries of causal attention see most and begin first.
 template <int kRows>
-__device__ __forceinline__ QueryTile query_tile(const AttentionProblem& problem,
-                                                std::int64_t first_head, std::int64_t heads) {
-  const int tiles = (problem.positions.queries + kRows - 1) / kRows;
-  const auto tile = static_cast<int>(blockIdx.x / heads);
-  const auto all = static_cast<int>(first_head + blockIdx.x % heads);
-  return {all / problem.heads, all % problem.heads, all, (tiles - 1 - tile) * kRows};
+__device__ __forceinline__ QueryTile query_tile(const AttentionProblem& problem, int first_head) {
+  const int all = first_head + static_cast<int>(blockIdx.x);
+  return {all / problem.heads, all % problem.heads, all,
+          static_cast<int>(gridDim.y - 1 - blockIdx.y) * kRows};
 }
 
 // Of a head in arrays like q.

@@ -182,14 +182,13 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     attention_forward_rows(AttentionProblem problem, AttentionForward<float> arrays) {
   auto& memory = shared_memory<ScalarMemory<kDim>>();
   const Positions& positions = problem.positions;
-  const QueryTile at =
-      query_tile<kBlockRows>(problem, 0, std::int64_t{problem.batch} * problem.heads);
+  const QueryTile at = query_tile<kBlockRows>(problem, 0);
   const int lane = lane_of_thread();
   const int own = at.first + static_cast<int>(threadIdx.x) / 32 * kWarpRows;
   const int kv_head = at.head / (problem.heads / problem.kv_heads);
   const auto k = key_rows(problem, arrays.k, at.row, kv_head);
   const auto v = key_rows(problem, arrays.v, at.row, kv_head);
-  const float power = problem.scale * kLog2E;
+  const float power = problem.power;
   Seen seen[kWarpRows];
   float largest[kWarpRows];
   float total[kWarpRows] = {};  // of this lane's keys
@@ -256,7 +255,7 @@ __device__ __forceinline__ QueryNumbers numbers_of(const AttentionProblem& probl
 __device__ __forceinline__ float probability(const AttentionProblem& problem, float score, int key,
                                              const QueryNumbers& query) {
   if (key < query.seen.begin || key >= query.seen.end) return 0.0F;
-  return exp2f_fast((score - query.logsumexp) * (problem.scale * kLog2E));
+  return exp2f_fast((score - query.logsumexp) * problem.power);
 }
 
 template <int kDim, bool kCapped>
@@ -264,7 +263,7 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     attention_backward_query_rows(AttentionProblem problem, AttentionBackward<float> arrays,
                                   Dots dots) {
   auto& memory = shared_memory<ScalarMemory<kDim>>();
-  const QueryTile at = query_tile<kBlockRows>(problem, dots.first_head, dots.heads);
+  const QueryTile at = query_tile<kBlockRows>(problem, static_cast<int>(dots.first_head));
   const int own = at.first + static_cast<int>(threadIdx.x) / 32 * kWarpRows;
   const int kv_head = at.head / (problem.heads / problem.kv_heads);
   const auto k = key_rows(problem, arrays.k, at.row, kv_head);
@@ -363,10 +362,9 @@ void attention_forward(core::Work& work, const AttentionShape& shape,
   AttentionProblem problem = problem_of(shape);
   if (problem.batch == 0 || problem.positions.queries == 0) return;
   problem.wide = problem.dim % 4 == 0 && aligned(arrays.q, arrays.k, arrays.v, arrays.out);
-  const std::int64_t blocks = query_tiles<kBlockRows>(problem) * problem.batch * problem.heads;
+  const dim3 grid = query_grid<kBlockRows>(problem, std::int64_t{problem.batch} * problem.heads);
   with_form(problem, [&](auto dim, auto capped) {
-    launch(work, "attention_forward",
-           {grid_of(blocks), kThreads, shared_bytes_of<ScalarMemory<dim()>>()},
+    launch(work, "attention_forward", {grid, kThreads, shared_bytes_of<ScalarMemory<dim()>>()},
            attention_forward_rows<dim(), capped()>, problem, arrays);
   });
 }
@@ -379,12 +377,12 @@ void attention_backward(core::Work& work, const AttentionShape& shape,
   const std::int64_t key_tiles = core::ceil_div(problem.positions.keys, kBlockRows);
   for_pieces_of_dots(work, problem, arrays.out, arrays.dout, [&](const Dots& dots) {
     const std::int64_t key_blocks = key_tiles * (dots.heads * problem.kv_heads / problem.heads);
-    const std::int64_t query_blocks = query_tiles<kBlockRows>(problem) * dots.heads;
+    const dim3 by_queries = query_grid<kBlockRows>(problem, dots.heads);
     with_form(problem, [&](auto dim, auto capped) {
       constexpr std::size_t kShared = shared_bytes_of<ScalarMemory<dim()>>();
       launch(work, "attention_backward_keys", {grid_of(key_blocks), kThreads, kShared},
              attention_backward_key_rows<dim(), capped()>, problem, arrays, dots);
-      launch(work, "attention_backward_queries", {grid_of(query_blocks), kThreads, kShared},
+      launch(work, "attention_backward_queries", {by_queries, kThreads, kShared},
              attention_backward_query_rows<dim(), capped()>, problem, arrays, dots);
     });
   });
