@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <condition_variable>
 #include <vector>
 
 #include "core/check.h"
@@ -14,6 +13,7 @@
 #include "kernels/pointwise/optimizers.h"
 #include "kernels/pointwise/rmsnorm.h"
 #include "kernels/pointwise/sums.h"
+#include "tests/device/gate.h"
 
 namespace fm::device {
 namespace {
@@ -53,31 +53,6 @@ class Array {
   FakeDevice& device_;
   core::Bytes bytes_;
   float* data_;
-};
-
-// An event that comes when the test says so.
-class Gate : public core::QueueEvent {
- public:
-  void open() {
-    {
-      const std::lock_guard lock(mutex_);
-      open_ = true;
-    }
-    changed_.notify_all();
-  }
-  bool has_come() const override {
-    const std::lock_guard lock(mutex_);
-    return open_;
-  }
-  void finish() override {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return open_; });
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool open_ = false;
 };
 
 // Kernels whose arguments are numbers, pointers and aggregates of both.

@@ -20,6 +20,7 @@
 #include "tests/comm/collective_cases.h"
 #include "tests/comm/nccl/nccl_rank.h"
 #include "tests/comm/through_device.h"
+#include "tests/device/gate.h"
 
 namespace fm::comm {
 namespace {
@@ -309,19 +310,6 @@ TEST_F(Nccl, NamesTheRankThatDoesNotReceive) {
   run_ranks(2, body, kThreadsMs, Between::kSharedMemory);
 }
 
-// Comes when the test says so.
-class Gate : public core::QueueEvent {
- public:
-  bool has_come() const override { return open_; }
-  void finish() override {
-    while (!open_) std::this_thread::yield();
-  }
-  void open() { open_ = true; }
-
- private:
-  std::atomic<bool> open_ = false;
-};
-
 TEST_F(Nccl, AVerbIsNotLateWhileItsOwnRankComputes) {
   ManualClock clock;
   run_ranks(1, [&](Communicator& world) {
@@ -330,7 +318,7 @@ TEST_F(Nccl, AVerbIsNotLateWhileItsOwnRankComputes) {
     place.limit_ms = kLimitMs;
     place.clock = &clock;
     const auto group = nccl(same_ranks(world), place, {"dp"});
-    const auto gate = std::make_shared<Gate>();
+    const auto gate = std::make_shared<device::Gate>();
     card.device().compute().wait(gate);
     const core::Buffer values =
         core::make_f32(card.ledger, core::Account::kScratch, Elements(4), card.device().memory());
