@@ -105,6 +105,10 @@ class TracedCommunicator : public Communicator {
     return show({kAllGather, BoxVerb::kAllGather, receive},
                 [&] { return inner_.all_gather(send, receive); });
   }
+  Pending all_gather_behind(const core::EventPtr& ready, ConstSpan send, Span receive) override {
+    return show({kAllGather, BoxVerb::kAllGather, receive},
+                [&] { return inner_.all_gather_behind(ready, send, receive); });
+  }
   Pending reduce_scatter_to(ConstSpan send, Span receive, SumVisitor* visitor) override {
     return show({kReduceScatter, BoxVerb::kReduceScatter, send},
                 [&] { return inner_.reduce_scatter_to(send, receive, visitor); });

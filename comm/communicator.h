@@ -81,6 +81,13 @@ class Communicator {
 
   // receive: size x send.elements, in rank order. `send` may be this rank's part of `receive`.
   virtual Pending all_gather(ConstSpan send, Span receive) = 0;
+  // The same from when `ready` has come, an event of the ranks' device: `send` is there then, and
+  // who read `receive` before is done. The verb waits for it, and nothing else that is queued; the
+  // host does where a backend has no device.
+  virtual Pending all_gather_behind(const core::EventPtr& ready, ConstSpan send, Span receive) {
+    ready->finish();
+    return all_gather(send, receive);
+  }
   // send: size x receive.elements; receive = sum over ranks of the rank-th part (fp32, fp64,
   // int64). `receive` may be this rank's part of `send`.
   // `visitor` (may be null) is called before wait() returns, and must live until then; sums in a

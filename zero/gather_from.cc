@@ -88,8 +88,7 @@ comm::Pending gather_up(core::Device& device, const void* slice, const comm::Spa
   in.copy_in(slice, own, size);
   core::EventPtr landed = in.record();
   if (ranks.size() == 1) return comm::Pending(std::make_unique<GoingUp>(std::move(landed)));
-  device.compute().wait(std::move(landed));
-  return ranks.all_gather({own, whole.elements / ranks.size(), whole.dtype}, whole);
+  return ranks.all_gather_behind(landed, {own, whole.elements / ranks.size(), whole.dtype}, whole);
 }
 
 comm::Pending gather_from(offload::SliceStore& store, Bytes at, const comm::Span& whole,

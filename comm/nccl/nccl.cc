@@ -268,12 +268,17 @@ class NcclCommunicator : public Communicator {
   Sums sums() const override { return canonical() ? Sums::kFixedTree : Sums::kRepeats; }
 
   Pending all_gather(ConstSpan send, Span receive) override {
+    return all_gather_behind(computed(), send, receive);
+  }
+  Pending all_gather_behind(const core::EventPtr& ready, ConstSpan send, Span receive) override {
     check_parts(receive.elements, send.elements, size(), "all_gather");
     check_dtypes(send.dtype, receive.dtype, "all_gather");
-    return collective("all_gather", receive, [&](auto& library, auto comm, auto stream) {
+    const auto verbs = [&](auto& library, auto comm, auto stream) {
       return library.all_gather(send.data, receive.data, count_of(send.bytes()), ncclUint8, comm,
                                 stream);
-    });
+    };
+    return queued(kCollectives, ready, {"all_gather", receive.elements, receive.bytes()},
+                  [&] { group_->run(kCollectives, verbs); });
   }
 
   Pending reduce_scatter_to(ConstSpan send, Span receive, SumVisitor* visitor) override {
@@ -467,7 +472,7 @@ class NcclCommunicator : public Communicator {
 
   template <class Body>
   Pending post(const char* verb, const ConstSpan& whole, const Body& body) {
-    return queued(kCollectives, {verb, whole.elements, whole.bytes()}, body);
+    return queued(kCollectives, computed(), {verb, whole.elements, whole.bytes()}, body);
   }
   template <class Verbs>
   Pending collective(const char* verb, const ConstSpan& whole, const Verbs& verbs) {
@@ -476,12 +481,17 @@ class NcclCommunicator : public Communicator {
   template <class Verbs>
   Pending message(const char* verb, std::size_t link, int peer, const ConstSpan& values,
                   const Verbs& verbs) {
-    return queued(link, {verb, values.elements, values.bytes(), peer},
+    return queued(link, computed(), {verb, values.elements, values.bytes(), peer},
                   [&] { group_->run(link, verbs); });
   }
+  // Behind what this rank computes so far.
+  core::EventPtr computed() const {
+    group_->check();
+    return place_.device.compute().record();
+  }
   template <class Body>
-  Pending queued(std::size_t link, const NcclPost& post, const Body& body) {
-    core::EventPtr event = group_->post(link, place_.device.compute(), post, body);
+  Pending queued(std::size_t link, core::EventPtr due, const NcclPost& post, const Body& body) {
+    core::EventPtr event = group_->post(link, std::move(due), post, body);
     return Pending(std::make_unique<Queued>(group_, std::move(event)));
   }
 

@@ -97,7 +97,7 @@ void NcclGroup::await_start(const Link& link, ncclResult_t result, const Deadlin
                    options_.name, ": ", link.link->describe(result), ")");
 }
 
-core::EventPtr NcclGroup::post(std::size_t at, core::Queue& compute, const NcclPost& post,
+core::EventPtr NcclGroup::post(std::size_t at, core::EventPtr due, const NcclPost& post,
                                const std::function<void()>& body) {
   check();
   Link& link = links_[at];
@@ -105,7 +105,6 @@ core::EventPtr NcclGroup::post(std::size_t at, core::Queue& compute, const NcclP
   const std::int64_t number = ++link.count;
   counts_.set(link.seat, number);
   core::Queue& queue = link.link->queue();
-  core::EventPtr due = compute.record();
   queue.wait(due);
   body();
   core::EventPtr done = queue.record();

@@ -41,9 +41,9 @@ struct NcclGroupOptions {
 
 // Its first link carries the collectives, every other the messages of one direction.
 //
-// A post is late when the limit has passed since it is due: since this rank's compute queue has
-// come to it, and the post before it on its link is through. Then, and where NCCL reports an error,
-// the links are aborted and everybody who waits is told.
+// A post is late when the limit has passed since it is due: since what this rank has queued before
+// it has come, and the post before it on its link is through. Then, and where NCCL reports an
+// error, the links are aborted and everybody who waits is told.
 //
 // Invariant: posts of a link end in their order.
 // Thread:    one of its own looks at the posts; the other functions belong to the rank's.
@@ -62,9 +62,9 @@ class NcclGroup {
   using FirstVerb = std::function<NcclLink::Verbs(std::size_t at)>;
   void start(int start_ms, core::Queue& compute, const FirstVerb& first);
 
-  // Queues `body`, which calls run() and kernels, behind what is queued on `compute` now, on the
-  // queue of link `at`. Returns the event behind it.
-  core::EventPtr post(std::size_t at, core::Queue& compute, const NcclPost& post,
+  // Queues `body`, which calls run() and kernels, behind `due` on the queue of link `at`. Returns
+  // the event behind it.
+  core::EventPtr post(std::size_t at, core::EventPtr due, const NcclPost& post,
                       const std::function<void()>& body);
   // In the body of a post: `verbs` is queued as one.
   void run(std::size_t at, const NcclLink::Verbs& verbs);

@@ -33,16 +33,15 @@ class Staging {
   static SharedBytes make(core::Bytes bytes) {
     return std::make_shared<Bytes>(static_cast<std::size_t>(bytes.count()));
   }
-  // What compute() has made of it so far, at `to`, when this returns.
-  void leave(const ConstSpan& from, void* to) {
-    core::Queue& out = device_.out();
-    out.wait(device_.compute().record());
-    out.copy_out(from.data, to, from.bytes());
-    out.finish();
-  }
-  SharedBytes leave(const ConstSpan& from) {
+  // What compute() has made of it so far, when this returns.
+  SharedBytes leave(const ConstSpan& from) { return leave(device_.compute().record(), from); }
+  // What it is when `ready` has come.
+  SharedBytes leave(core::EventPtr ready, const ConstSpan& from) {
     SharedBytes bytes = make(from.bytes());
-    leave(from, bytes->data());
+    core::Queue& out = device_.out();
+    out.wait(std::move(ready));
+    out.copy_out(from.data, bytes->data(), from.bytes());
+    out.finish();
     return bytes;
   }
   // `from` becomes `to` behind `earlier`, when who read `to` before is done. Returns when it has.
@@ -127,6 +126,11 @@ class StagedCommunicator : public Communicator {
       return host_->all_gather(from, to);
     });
   }
+  Pending all_gather_behind(const core::EventPtr& ready, ConstSpan send, Span receive) override {
+    return through_host(
+        staging_.leave(ready, send), send, receive,
+        [&](const ConstSpan& from, const Span& to) { return host_->all_gather(from, to); });
+  }
   Pending reduce_scatter_to(ConstSpan send, Span receive, SumVisitor* visitor) override {
     FM_CHECK(visitor == nullptr, "the host does not see sums in the memory of a device");
     return exchange(send, receive, [&](const ConstSpan& from, const Span& to) {
@@ -185,7 +189,11 @@ class StagedCommunicator : public Communicator {
       kernels::copy_bytes(work, send.bytes().count(), send.data, receive.data);
       return {};
     }
-    SharedBytes sent = staging_.leave(send);
+    return through_host(staging_.leave(send), send, receive, post);
+  }
+  template <class Post>
+  Pending through_host(SharedBytes sent, const ConstSpan& send, const Span& receive,
+                       const Post& post) {
     SharedBytes received = Staging::make(receive.bytes());
     Pending host = post(read_from(sent, send), written_to(received, receive));
     return arriving({std::move(sent), std::move(received), receive}, std::move(host));

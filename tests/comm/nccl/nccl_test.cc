@@ -183,6 +183,33 @@ TEST_F(Nccl, VerbsAreInOrderWithWhatIsComputed) {
   });
 }
 
+// What this rank computes meanwhile does not wait for the copy, and the verb does.
+TEST_F(Nccl, AGatherBehindACopyLeavesTheComputingQueueAlone) {
+  run_ranks(2, [](Communicator& world) {
+    FakeCard card(world.rank());
+    core::Device& device = card.device();
+    NcclPlace place = place_of(card, world.rank());
+    const std::shared_ptr<core::Queue> link = card.make_queue();
+    place.make_queue = [&] { return link; };
+    const auto group = nccl(same_ranks(world), place, {"dp"});
+    const auto ranks = traced(*group);  // as the engine has it
+    CardArray whole(card, std::vector<float>(8));
+    const std::vector<float> slice(4, 1.0F + static_cast<float>(world.rank()));
+    const Span own{core::element_at(whole.span().data, Elements(4 * world.rank()), DType::kF32),
+                   Elements(4), DType::kF32};
+    const auto gate = std::make_shared<device::Gate>();
+    device.in().wait(gate);
+    device.in().copy_in(slice.data(), own.data, own.bytes());
+    Pending pending = ranks->all_gather_behind(device.in().record(), own, whole.span());
+    const core::EventPtr gathered = link->record();
+    device.compute().finish();
+    EXPECT_FALSE(gathered->has_come());
+    gate->open();
+    wait_on_compute(card, std::move(pending));
+    EXPECT_EQ(whole.read(), (std::vector<float>{1, 1, 1, 1, 2, 2, 2, 2}));
+  });
+}
+
 // As the engine posts: collectives of several groups in one order, all in one queue.
 TEST_F(Nccl, GroupsShareAQueueWherePostsHaveOneOrder) {
   run_ranks(4, [](Communicator& world) {
