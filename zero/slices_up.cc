@@ -50,9 +50,9 @@ class SlicesUp::OnItsWay : public comm::Pending::Task {
     place().taken = false;
     gone_ = true;
     if (ranks.size() == 1) return;
-    device.compute().wait(landed_);
     const core::Work compute{.arena = {}, .queue = &device.compute()};
-    ranks.all_gather({own, whole_.elements / ranks.size(), whole_.dtype}, whole_).wait(compute);
+    const comm::Span slice{own, whole_.elements / ranks.size(), whole_.dtype};
+    ranks.all_gather_behind(landed_, slice, whole_).wait(compute);
     landed_ = device.compute().record();
   }
   core::EventPtr landed() override { return landed_; }

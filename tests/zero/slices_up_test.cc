@@ -7,6 +7,7 @@
 #include "comm/staged/staged.h"
 #include "core/check.h"
 #include "device/fake/fake_device.h"
+#include "tests/device/gate.h"
 
 namespace fm::zero {
 namespace {
@@ -24,9 +25,9 @@ float value_of(int slice, std::int64_t element) {
 }
 
 struct Case {
-  explicit Case(std::uint64_t seed, int places)
+  Case(std::uint64_t seed, int places, std::unique_ptr<comm::Communicator> host = comm::make_solo())
       : device(seed, Bytes(std::int64_t{64} << 20)),
-        ranks(comm::staged(comm::make_solo(), device)),
+        ranks(comm::staged(std::move(host), device)),
         store(offload::in_host_memory(kPlace * kSlices)),
         whole(ledger, core::Account::kSlots, kPlace * kSlices, device.memory()) {
     Floats values(static_cast<std::size_t>(kPlace.count()) / sizeof(float));
@@ -47,9 +48,9 @@ struct Case {
     return up->gather(kPlace * slice, {slot(slice), kEach, core::DType::kF32});
   }
   // Behind compute(), as kernels read.
-  Floats read(int slice) {
+  Floats read(const void* place) {
     Floats out(static_cast<std::size_t>(kEach.count()));
-    device.compute().copy_out(slot(slice), out.data(), core::bytes_of(kEach, core::DType::kF32));
+    device.compute().copy_out(place, out.data(), core::bytes_of(kEach, core::DType::kF32));
     device.compute().finish();
     return out;
   }
@@ -62,8 +63,8 @@ struct Case {
   std::optional<SlicesUp> up;
 };
 
-void expect_slice(Case& at, int slice) {
-  const Floats values = at.read(slice);
+void expect_slice(Case& at, int slice, const void* place) {
+  const Floats values = at.read(place);
   for (std::int64_t i = 0; i < kEach.count(); ++i) {
     ASSERT_EQ(values[static_cast<std::size_t>(i)], value_of(slice, i)) << slice << ", " << i;
   }
@@ -78,7 +79,7 @@ TEST(SlicesUp, ArriveWithFewPlacesAndWithMany) {
       std::vector<comm::Pending> pending;
       for (int slice = 0; slice < kSlices; ++slice) pending.push_back(at.gather(slice));
       for (comm::Pending& each : pending) each.wait(compute);
-      for (int slice = 0; slice < kSlices; ++slice) expect_slice(at, slice);
+      for (int slice = 0; slice < kSlices; ++slice) expect_slice(at, slice, at.slot(slice));
     }
   }
 }
@@ -94,7 +95,23 @@ TEST(SlicesUp, AreWaitedForInTheOrderOfAsking) {
   }
   comm::Pending third = at.gather(2);
   third.wait(compute);
-  expect_slice(at, 2);
+  expect_slice(at, 2, at.slot(2));
+}
+
+// What is queued between asking and waiting does not hold the exchange up.
+TEST(SlicesUp, AreExchangedWhileTheDeviceComputes) {
+  comm::run_ranks(2, [](comm::Communicator& world) {
+    Case at(1, 1, world.split(std::vector{0, 1}));
+    const comm::Span whole{at.slot(0), kEach * 2, core::DType::kF32};
+    comm::Pending pending = at.up->gather(kPlace * world.rank(), whole);
+    const auto gate = std::make_shared<device::Gate>();
+    at.device.compute().wait(gate);
+    pending.wait({.arena = {}, .queue = &at.device.compute()});
+    gate->open();
+    for (const int rank : {0, 1}) {
+      expect_slice(at, rank, core::element_at(whole.data, kEach * rank, whole.dtype));
+    }
+  });
 }
 
 }  // namespace
