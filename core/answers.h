@@ -31,15 +31,17 @@ class Answers {
     if (there_.data() == nullptr) return here_;
     return {static_cast<T*>(there_.data()), here_.size()};
   }
-  // The first `count`, when all that was queued before is done.
-  std::span<T> read(const Work& work, std::size_t count) {
-    FM_CHECK(count <= here_.size(), "of ", here_.size(), " answers ", count, " are read");
+  // `count` from `first` on, when all that was queued before is done; until they are read again.
+  std::span<T> read(const Work& work, std::size_t count, std::size_t first = 0) {
+    FM_CHECK(first + count <= here_.size(), "of ", here_.size(), " answers ", first, " to ",
+             first + count, " are read");
+    const std::span<T> out = std::span(here_).subspan(first, count);
     if (there_.data() != nullptr && count > 0) {
       const Bytes bytes(static_cast<std::int64_t>(count * sizeof(T)));
-      work.queue->copy_out(there_.data(), here_.data(), bytes);
+      work.queue->copy_out(place().data() + first, out.data(), bytes);
       work.queue->finish();
     }
-    return std::span(here_).first(count);
+    return out;
   }
   std::span<T> read(const Work& work) { return read(work, here_.size()); }
 

@@ -24,6 +24,11 @@ BlockSquares::BlockSquares(const core::RankMemory& memory, std::int64_t blocks)
     : sums_(memory, static_cast<std::size_t>(blocks)),
       counted_(memory, static_cast<std::size_t>(kBlock)) {}
 
+core::Bytes BlockSquares::on_device(std::int64_t blocks) {
+  return core::Bytes(blocks * static_cast<std::int64_t>(sizeof(double))) +
+         core::bytes_of(Elements(kBlock), core::DType::kF32);
+}
+
 std::int64_t BlockSquares::put(const core::Work& work, Elements first,
                                std::span<const float> values,
                                std::span<const core::FlatRange> repeats, std::int64_t at) {
@@ -73,8 +78,9 @@ void BlockSquares::put_counted(const core::Work& work, Elements begin,
   kernels::squared_norm(work, {counted, values.size()}, sum);
 }
 
-std::span<const double> BlockSquares::read(const core::Work& work, std::int64_t count) {
-  return sums_.read(work, static_cast<std::size_t>(count));
+std::span<const double> BlockSquares::read(const core::Work& work, std::int64_t count,
+                                           std::int64_t at) {
+  return sums_.read(work, static_cast<std::size_t>(count), static_cast<std::size_t>(at));
 }
 
 }  // namespace fm::zero

@@ -21,12 +21,15 @@ class BlockSquares {
   // For so many blocks at once.
   BlockSquares(const core::RankMemory& memory, std::int64_t blocks);
 
+  // What that takes of a device's memory.
+  static core::Bytes on_device(std::int64_t blocks);
+
   // Numbers [first, first + values.size()) of a flat parameter, without those of `repeats`, which
-  // ascend. Returns how many blocks they touch; their sums are [at, at + that) of read().
+  // ascend. Returns how many blocks they touch, whose sums lie at `at` and behind it.
   std::int64_t put(const core::Work& work, core::Elements first, std::span<const float> values,
                    std::span<const core::FlatRange> repeats, std::int64_t at = 0);
-  // The first `count` sums that were put.
-  std::span<const double> read(const core::Work& work, std::int64_t count);
+  // `count` sums that were put at `at` and behind it. One wait for a device.
+  std::span<const double> read(const core::Work& work, std::int64_t count, std::int64_t at = 0);
 
  private:
   void put_counted(const core::Work& work, core::Elements begin, std::span<const float> values,

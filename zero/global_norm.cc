@@ -36,8 +36,8 @@ GlobalNorm::GlobalNorm(const Layout& layout, comm::Words& dp, comm::Words& pipe,
     const bool counts = layout.order == core::SumOrder::kCanonical || at.end < 0;
     if (!at.tied_end && counts) own += numbers_of(at.map, layout.order);
   }
-  const auto blocks = static_cast<std::size_t>(largest / core::kBlock);
-  gathered_.resize(blocks * static_cast<std::size_t>(layout.dp_size));
+  const auto most = std::max<std::int64_t>(largest / core::kBlock, layout.trained);
+  gathered_.resize(static_cast<std::size_t>(most * layout.dp_size));
   std::int64_t count = 0;
   std::int64_t own_of_parts = 0;
   for (const Part& part : parts_) {
@@ -50,6 +50,7 @@ GlobalNorm::GlobalNorm(const Layout& layout, comm::Words& dp, comm::Words& pipe,
 }
 
 double GlobalNorm::squared(const core::Work& work, GradStore& grads) {
+  grads.take_squares(work);
   double* at = all_.data();
   for (const Part& part : parts_) {
     if (part.pipe_rank == pipe_.rank()) gather(work, grads, part, at);
@@ -68,6 +69,7 @@ void GlobalNorm::keep(const core::Work& work, GradStore& grads, int flat_param) 
 }
 
 double GlobalNorm::take_own(const core::Work& work, GradStore& grads) {
+  grads.take_squares(work);
   double own = 0.0;
   double* at = all_.data();
   for (const Part& part : parts_) {
@@ -103,6 +105,8 @@ double GlobalNorm::sum() {
 }
 
 void GlobalNorm::gather(const core::Work& work, GradStore& grads, const Part& part, double* out) {
+  std::vector<double> sums;
+  std::vector<double*> places;
   for (int unit = part.first; unit < part.last; ++unit) {
     const std::vector<int> flat_params = layout_.normed_at(unit);
     if (layout_.order == core::SumOrder::kCanonical) {
@@ -114,11 +118,13 @@ void GlobalNorm::gather(const core::Work& work, GradStore& grads, const Part& pa
       out += gather_in_tiles(work, grads, flat_params, out);
     } else {
       for (const int flat_param : flat_params) {
-        gather_fast(work, grads, flat_param, out);
+        sums.push_back(sum_of(work, grads, flat_param));
+        places.push_back(out);
         out += layout_.dp_size;
       }
     }
   }
+  gather_sums(sums, places);
 }
 
 // The sums that owners of the whole table would have.
@@ -149,15 +155,24 @@ bool GlobalNorm::is_in_tiles(int flat_param) const {
   return at.end >= 0 || (!at.tied_end && layout_.normed_at(at.unit).size() > 1);
 }
 
-void GlobalNorm::gather_fast(const core::Work& work, GradStore& grads, int flat_param,
-                             double* out) {
-  const auto add = [](std::span<const double> blocks) {
-    return std::accumulate(blocks.begin(), blocks.end(), 0.0);
-  };
-  const bool repeats = !repeats_[static_cast<std::size_t>(flat_param)].empty();
-  const double sum =
-      repeats ? add(blocks_of(work, grads, flat_param)) : grads.squared(work, flat_param);
-  dp_.all_gather({&sum, 1}, {out, static_cast<std::size_t>(layout_.dp_size)}).finish();
+double GlobalNorm::sum_of(const core::Work& work, GradStore& grads, int flat_param) {
+  if (repeats_[static_cast<std::size_t>(flat_param)].empty()) {
+    return grads.squared(work, flat_param);
+  }
+  const std::span<const double> blocks = blocks_of(work, grads, flat_param);
+  return std::accumulate(blocks.begin(), blocks.end(), 0.0);
+}
+
+void GlobalNorm::gather_sums(std::span<const double> sums, std::span<double* const> out) {
+  if (sums.empty()) return;
+  const auto owners = static_cast<std::size_t>(layout_.dp_size);
+  const auto all = std::span(gathered_).first(sums.size() * owners);
+  dp_.all_gather(sums, all).finish();
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    for (std::size_t owner = 0; owner < owners; ++owner) {
+      out[i][owner] = all[owner * sums.size() + i];
+    }
+  }
 }
 
 std::span<const double> GlobalNorm::blocks_of(const core::Work& work, GradStore& grads,

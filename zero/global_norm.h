@@ -11,10 +11,10 @@
 namespace fm::zero {
 
 // Sums of squares are fp64 per block of 1,024 elements in unit order. fast: blocks added in index
-// order per (unit, owner slice), those numbers gathered and added in (unit, owner) order.
-// canonical: all block sums gathered and added in one tree. The head's end of a tied matrix counts
-// once, at the embedding's place. What several tensor-parallel ranks have alike counts at the first
-// of them; the sums of these ranks are added in their order.
+// order per (unit, owner slice), those numbers gathered, of a part at once, and added in (unit,
+// owner) order. canonical: all block sums gathered and added in one tree. The head's end of a tied
+// matrix counts once, at the embedding's place. What several tensor-parallel ranks have alike
+// counts at the first of them; the sums of these ranks are added in their order.
 //
 // Thread:   the rank's thread; collective over all groups.
 // Lifetime: layout and groups outlive it.
@@ -56,7 +56,9 @@ class GlobalNorm {
   void gather(const core::Work& work, GradStore& grads, const Part& part, double* out);
   // Sums of squares of the blocks of this rank's slice, without what it is not the first holder of.
   std::span<const double> blocks_of(const core::Work& work, GradStore& grads, int flat_param);
-  void gather_fast(const core::Work& work, GradStore& grads, int flat_param, double* out);
+  double sum_of(const core::Work& work, GradStore& grads, int flat_param);
+  // Sums of flat parameters; those of all owners lie together in `out`, which has a place for each.
+  void gather_sums(std::span<const double> sums, std::span<double* const> out);
   std::int64_t gather_in_tiles(const core::Work& work, GradStore& grads,
                                const std::vector<int>& flat_params, double* out);
   bool is_in_tiles(int flat_param) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <utility>
 
 #include "core/check.h"
 #include "core/trace.h"
@@ -85,6 +86,37 @@ std::span<float> part_of(std::span<float> buffer, Elements first, Elements count
                         static_cast<std::size_t>(count.count()));
 }
 
+std::int64_t blocks_of(const FlatParam& flat_param) {
+  return kernels::norm_blocks(flat_param.map.slice().count());
+}
+
+// Of a device: where the squares of all slices lie that are read together. A tied matrix has them
+// at the embedding's place.
+struct SquarePlaces {
+  explicit SquarePlaces(const Layout& layout) {
+    for (int flat_param = 0; flat_param < layout.trained; ++flat_param) {
+      const FlatParam& at = layout.at(flat_param);
+      const bool here = !at.tied_end && !at.in_gradient_ring;
+      places.push_back(here ? all : -1);
+      if (here) all += blocks_of(at);
+    }
+  }
+  std::vector<std::int64_t> places;
+  std::int64_t all = 0;
+};
+
+std::int64_t most_blocks(const Layout& layout) {
+  std::int64_t most = 0;
+  for (int flat_param = 0; flat_param < layout.trained; ++flat_param) {
+    most = std::max(most, blocks_of(layout.at(flat_param)));
+  }
+  return most;
+}
+
+std::size_t flags_on_device(const Layout& layout) {
+  return static_cast<std::size_t>(std::max(layout.trained, 1));
+}
+
 }  // namespace
 
 void clear_gaps(const core::Work& work, const FlatParam& flat_param, float* whole) {
@@ -115,15 +147,27 @@ GradStore::GradStore(const Layout& layout, const core::RankMemory& memory, comm:
       squares_(layout.flat_params.size()),
       kept_blocks_(layout.flat_params.size()),
       kept_reaches_(layout.flat_params.size()),
-      reaches_(memory, 1) {
+      taken_(layout.flat_params.size(), false),
+      reaches_(memory, memory.source.of_host() ? 1 : flags_on_device(layout)) {
   check_ranks(layout, dp);
-  Elements largest;
   for (int flat_param = 0; flat_param < layout.trained; ++flat_param) {
-    largest = std::max(largest, layout.at(flat_param).map.slice());
     buffer_of_.push_back(static_cast<std::size_t>(layout.gradient_buffer(flat_param)));
   }
-  blocks_ = BlockSquares(memory, kernels::norm_blocks(largest.count()));
+  if (!memory.source.of_host()) {
+    SquarePlaces device(layout);
+    places_ = std::move(device.places);
+    beside_ = device.all;
+    for (std::size_t index = 0; index < places_.size(); ++index) {
+      repeats_.push_back(layout.flat_params[index].table->repeats());
+    }
+  }
+  blocks_ = BlockSquares(memory, beside_ + most_blocks(layout));
   if (layout.plan.reduce_every_micro) make_slots();
+}
+
+core::Bytes GradStore::answers_on_device(const Layout& layout) {
+  return BlockSquares::on_device(SquarePlaces(layout).all + most_blocks(layout)) +
+         core::Bytes(static_cast<std::int64_t>(flags_on_device(layout) * sizeof(std::int32_t)));
 }
 
 void GradStore::make_slots() {
@@ -188,6 +232,7 @@ void GradStore::begin_step() {
   for (std::optional<double>& square : squares_) square.reset();
   for (std::vector<double>& blocks : kept_blocks_) blocks.clear();
   for (std::optional<bool>& reaches : kept_reaches_) reaches.reset();
+  std::fill(taken_.begin(), taken_.end(), false);
 }
 
 GradStore::Destination GradStore::destination(const core::Work& work, int flat_param, int micro) {
@@ -212,6 +257,21 @@ GradStore::Destination GradStore::destination(const core::Work& work, int flat_p
 void GradStore::changed(int flat_param) {
   layout_.check_trained(flat_param);
   squares_[static_cast<std::size_t>(flat_param)].reset();
+  taken_[static_cast<std::size_t>(flat_param)] = false;
+}
+
+void GradStore::take_squares(const core::Work& work) {
+  bool any = false;
+  for (std::size_t index = 0; index < places_.size(); ++index) {
+    const bool known = taken_[index] || squares_[index] || !kept_blocks_[index].empty();
+    if (known || places_[index] < 0) continue;
+    const auto flat_param = static_cast<int>(index);
+    FM_CHECK(!is_under_way(flat_param), "the sum of flat parameter ", flat_param, " is under way");
+    const FlatParam& at = layout_.at(flat_param);
+    blocks_.put(work, at.owned.first, slice(flat_param), repeats_[index], places_[index]);
+    taken_[index] = any = true;
+  }
+  if (any) all_squares_ = blocks_.read(work, beside_);
 }
 
 double GradStore::squared(const core::Work& work, int flat_param) {
@@ -227,10 +287,16 @@ double GradStore::squared(const core::Work& work, int flat_param) {
 
 std::span<const double> GradStore::block_squares(const core::Work& work, int flat_param,
                                                  std::span<const core::FlatRange> repeats) {
-  const std::vector<double>& kept = kept_blocks_[static_cast<std::size_t>(flat_param)];
-  if (!kept.empty()) return kept;
-  const Elements first = layout_.at(flat_param).owned.first;
-  return blocks_.read(work, blocks_.put(work, first, slice(flat_param), repeats));
+  const auto index = static_cast<std::size_t>(flat_param);
+  if (!kept_blocks_[index].empty()) return kept_blocks_[index];
+  const FlatParam& at = layout_.at(flat_param);
+  // Repeats were left out.
+  if (taken_[index] && (!repeats.empty() || repeats_[index].empty())) {
+    return all_squares_.subspan(static_cast<std::size_t>(places_[index]),
+                                static_cast<std::size_t>(blocks_of(at)));
+  }
+  const std::int64_t put = blocks_.put(work, at.owned.first, slice(flat_param), repeats, beside_);
+  return blocks_.read(work, put, beside_);
 }
 
 void GradStore::keep_squares(const core::Work& work, int flat_param, Squares squares,
@@ -248,10 +314,18 @@ bool GradStore::is_under_way(int flat_param) const {
   return std::ranges::find(under_way_, flat_param, &Reduction::flat_param) != under_way_.end();
 }
 
+bool GradStore::may_reach(const core::Work& work, int flat_param, float limit) {
+  return !(squared(work, flat_param) < double{limit} * limit);
+}
+
+bool GradStore::any_reached(const core::Work& work, std::size_t asked) {
+  return std::ranges::count(reaches_.read(work, asked), 1) > 0;
+}
+
 bool GradStore::reaches(const core::Work& work, int flat_param, float limit) {
-  if (squared(work, flat_param) < double{limit} * limit) return false;
+  if (!may_reach(work, flat_param, limit)) return false;
   kernels::any_reaches(work, slice(flat_param), limit, reaches_.place().data());
-  return reaches_.read(work).front() != 0;
+  return any_reached(work, 1);
 }
 
 void GradStore::keep_reaches(const core::Work& work, int flat_param, float limit) {
@@ -259,11 +333,17 @@ void GradStore::keep_reaches(const core::Work& work, int flat_param, float limit
 }
 
 bool GradStore::any_reaches(const core::Work& work, float limit) {
+  take_squares(work);
+  std::size_t asked = 0;
   for (int flat_param = 0; flat_param < layout_.trained; ++flat_param) {
     const std::optional<bool>& kept = kept_reaches_[static_cast<std::size_t>(flat_param)];
-    if (kept ? *kept : reaches(work, flat_param, limit)) return true;
+    if (kept && *kept) return true;
+    if (kept || !may_reach(work, flat_param, limit)) continue;
+    kernels::any_reaches(work, slice(flat_param), limit, &reaches_.place()[asked++]);
+    if (asked < reaches_.size()) continue;
+    if (any_reached(work, std::exchange(asked, 0))) return true;
   }
-  return false;
+  return any_reached(work, asked);
 }
 
 std::span<float> GradStore::kept(int flat_param) {

@@ -50,6 +50,8 @@ class GradStore {
   // their flat parameter; otherwise reduce() waits.
   GradStore(const Layout& layout, const core::RankMemory& memory, comm::Communicator& dp,
             bool waits_later = false);
+  // What it takes of a device's memory for numbers that the host reads.
+  static core::Bytes answers_on_device(const Layout& layout);
 
   // New step: nothing is written yet.
   void begin_step();
@@ -70,6 +72,9 @@ class GradStore {
   void settle(const core::Work& work);
   void settle(const core::Work& work, int flat_param);
 
+  // All slices are finished: of a device, the host reads their squares by one wait, for the calls
+  // below. Not of those whose squares were kept, or whose places others take in turn.
+  void take_squares(const core::Work& work);
   // Sum of squares of this rank's finished slice: fp64 per block of 1,024 elements, added in index
   // order. The slice is read only when the sum was not seen while the slice was summed.
   double squared(const core::Work& work, int flat_param);
@@ -132,7 +137,10 @@ class GradStore {
   void carry(const core::Work& work, int flat_param, int leaf, float* arrived);
   void fold(const core::Work& work, int flat_param);
   float* level(int flat_param, int index);
+  // Whether it could, by its squares; whether it does; whether any does of so many that were asked.
+  bool may_reach(const core::Work& work, int flat_param, float limit);
   bool reaches(const core::Work& work, int flat_param, float limit);
+  bool any_reached(const core::Work& work, std::size_t asked);
   bool is_under_way(int flat_param) const;
 
   const Layout& layout_;
@@ -151,8 +159,14 @@ class GradStore {
   std::vector<std::vector<double>> kept_blocks_;  // by flat parameter; empty: not kept
   std::vector<std::optional<bool>> kept_reaches_;
   std::vector<std::size_t> buffer_of_;  // by flat parameter
-  BlockSquares blocks_;                 // of one slice
-  core::Answers<std::int32_t> reaches_;
+  // Of all slices that take_squares() takes, then of one slice: [beside_, ...).
+  BlockSquares blocks_;
+  std::vector<std::int64_t> places_;  // there, by flat parameter, -1: none; empty on this CPU
+  std::vector<std::vector<core::FlatRange>> repeats_;  // as places_
+  std::int64_t beside_ = 0;
+  std::vector<bool> taken_;  // by flat parameter
+  std::span<const double> all_squares_;
+  core::Answers<std::int32_t> reaches_;  // of a device by flat parameter, else of one
 };
 
 }  // namespace fm::zero

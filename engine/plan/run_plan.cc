@@ -11,6 +11,7 @@
 #include "engine/plan/save_room.h"
 #include "engine/plan/tiers_of_run.h"
 #include "offload/disk_store.h"
+#include "zero/grad_store.h"
 #include "zero/sleep_plan.h"
 
 namespace fm::engine {
@@ -146,6 +147,7 @@ MemoryForecast RunPlan::memory(int pipe_rank) const {
   out.slots = layout.charged(core::Account::kSlots) +
               core::bytes_of(layout.gather_slot, layout.element) * sizes.gather_slots;
   out.scratch = layout.charged(core::Account::kScratch) + sizes.arena + sums;
+  if (layout.beside_device) out.scratch += zero::GradStore::answers_on_device(layout);
   out.activations = hidden_slot() * sizes.peaks.hidden + sizes.kept * sizes.peaks.kept +
                     sizes.parked * sizes.peaks.parked + sizes.between * sizes.peaks.between;
   out.tables = core::bytes_of(rope, core::DType::kF32);

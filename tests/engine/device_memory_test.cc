@@ -13,7 +13,7 @@
 namespace fm::engine {
 namespace {
 
-// What no plan counts: ids, numbers that kernels leave for the host, partial sums of the norm.
+// What no plan counts: ids, and numbers but those of gradients that kernels leave for the host.
 constexpr std::int64_t kBeside = 36'000;
 
 // Of one device.
