@@ -1,6 +1,5 @@
 #include "engine/step/step_runtime.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -12,7 +11,6 @@
 #include "engine/step/sleeping_units.h"
 #include "kernels/pointwise/biases.h"
 #include "kernels/pointwise/moves.h"
-#include "kernels/pointwise/sums.h"
 
 namespace fm::engine {
 
@@ -20,21 +18,6 @@ using core::DType;
 using core::Elements;
 using core::Phase;
 using core::TraceRange;
-
-namespace {
-
-// Of one table that is scanned at once.
-std::size_t most_entries(const model::Model& model) {
-  std::size_t most = 0;
-  const auto count = [&](const core::ParamTable* table) {
-    if (table != nullptr) most = std::max(most, table->entries().size());
-  };
-  count(model.head->tied_params());
-  for (int unit = 0; unit < model.table_count(); ++unit) count(&model.table(unit));
-  return most;
-}
-
-}  // namespace
 
 StepRuntime::StepRuntime(RankState& state, core::PhaseClock& clock, core::BlackBox* box)
     : state_(state),
@@ -44,7 +27,8 @@ StepRuntime::StepRuntime(RankState& state, core::PhaseClock& clock, core::BlackB
       ahead_(state, clock),
       publications_(state),
       slot_loss_(state.memory, static_cast<std::size_t>(state.plan.rules.micros)),
-      reaches_(state.memory, most_entries(state.model)),
+      scan_(state.memory, state.model,
+            state.model.element == DType::kF16 ? state.plan.rules.micros : 1),
       all_losses_(slot_loss_.size() * static_cast<std::size_t>(state.plan.mesh.shards())) {
   if (state.device == nullptr) return;
   copies_.emplace(*state.device, state.ledger, state.host_ledger, state.plan.shape,
@@ -66,11 +50,11 @@ std::optional<NonFinite> StepRuntime::locate_non_finite(const data::BatchStream&
                                                         const StepRequest& request) {
   StepRequest again = request;
   again.apply = again.speculative = false;
-  if (state_.model.element == DType::kF16) return found_;
+  if (state_.model.element == DType::kF16) return scan_.first(state_.work);
   watching_ = true;
   train_step(stream, again);
   watching_ = false;
-  return found_;
+  return scan_.first(state_.work);
 }
 
 StepResult StepRuntime::run_program(const std::vector<pipeline::Program>& by_pipe_rank,
@@ -80,7 +64,7 @@ StepResult StepRuntime::run_program(const std::vector<pipeline::Program>& by_pip
   result_ = {};
   state_.grads.begin_step();
   state_.params.changed();  // by a resume, or the step before
-  found_.reset();
+  scan_.begin_step();
   kernels::clear_sums(state_.work, slot_loss_.place());
   if (copies_) copies_->begin();
   const std::span program(by_pipe_rank[static_cast<std::size_t>(state_.at.pipe_rank)]);
@@ -361,19 +345,9 @@ void StepRuntime::recompute(int micro, int unit) {
 void StepRuntime::scan(int micro, int unit, const model::Gradients& written) {
   const float limit = limit_of_own();
   const float least = limit > 0.0F ? limit : std::numeric_limits<float>::infinity();
-  if ((!watching_ && limit == 0.0F) || found_) return;
-  const auto look = [&](const core::ParamTable& table, const float* base) {
-    if (found_) return;
-    const std::vector<core::ParamEntry>& entries = table.entries();
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-      const std::span values(base + entries[i].offset.count(),
-                             static_cast<std::size_t>(entries[i].numel.count()));
-      kernels::any_reaches(state_.work, values, least, &reaches_.place()[i]);
-    }
-    const std::span reached = reaches_.read(state_.work, entries.size());
-    const auto first = std::ranges::find(reached, 1) - reached.begin();
-    if (first == std::ssize(reached)) return;
-    found_ = NonFinite{micro, unit, entries[static_cast<std::size_t>(first)].name};
+  if (!watching_ && limit == 0.0F) return;
+  const auto look = [&](const core::ParamTable& table, const float* gradient) {
+    scan_.look(state_.work, {micro, unit, table, gradient}, least);
   };
   if (written.tied != nullptr) look(*state_.model.head->tied_params(), written.tied);
   look(state_.model.table(unit), written.own);
@@ -497,7 +471,7 @@ float StepRuntime::limit_of_own() const {
 bool StepRuntime::own_overflow() {
   if (state_.model.element != DType::kF16) return false;
   const bool no_zero = state_.layout.plan.optimizer == core::Home::kEveryRank;
-  return found_ ||
+  return scan_.first(state_.work) ||
          state_.grads.any_reaches(state_.work, no_zero ? limit_of_own() : core::kF16Overflow);
 }
 

@@ -12,6 +12,7 @@
 #include "core/answers.h"
 #include "core/phases.h"
 #include "engine/step/batch_copies.h"
+#include "engine/step/gradient_scan.h"
 #include "engine/step/hidden_exchange.h"
 #include "engine/step/publications.h"
 #include "engine/step/rank_state.h"
@@ -21,13 +22,6 @@
 #include "text/data/batch_stream.h"
 
 namespace fm::engine {
-
-// Where a non-finite value appeared first on this rank.
-struct NonFinite {
-  int micro = -1;
-  int unit = -1;
-  std::string parameter;  // "" when only the loss is known
-};
 
 // Invariant: between steps no buffer is lent, and no message is in flight but those of publications
 //            where the plan overlaps: who reads the weights waits for them. After a speculative
@@ -148,11 +142,10 @@ class StepRuntime : public pipeline::StepHandler {
   StepResult result_;
   bool forward_only_ = false;
   bool watching_ = false;
-  std::optional<NonFinite> found_;  // of the last program
   std::int64_t divisor_ = 0;
   std::optional<BatchCopies> copies_;      // of a device
   core::Answers<double> slot_loss_;        // by micro, this data rank
-  core::Answers<std::int32_t> reaches_;    // by entry of a table
+  GradientScan scan_;                      // of the last program
   std::vector<double> all_losses_;         // gathered
   std::map<MicroUnit, Hidden> inputs_;     // of (micro, unit)
   std::map<MicroUnit, Hidden> gradients_;  // of the output of (micro, unit)

@@ -14,6 +14,7 @@
 #include "device/fake/queue_runner.h"
 #include "document_rows.h"
 #include "model/units/lora.h"
+#include "tests/device/counted_waits.h"
 #include "tests/model/family_jsons.h"
 #include "trainer_case.h"
 
@@ -383,6 +384,35 @@ TEST_F(DeviceTrainer, PhasesAreWhatTheDeviceDoes) {
     EXPECT_EQ(phases.at("optimizer") > 0.0, ++steps > 1);
   }
   EXPECT_EQ(steps, 3);
+}
+
+int waits_in(const TrainOptions& options, int steps) {
+  int waits = 0;
+  const MakeDevice make = [&](int) {
+    return device::device_that_counts(waits, device::FakeDevice::kMemory);
+  };
+  run_small_on(make, options, 1, steps);
+  return waits;
+}
+
+// Losses, squares and flags are read once a step.
+TEST(DeviceRun, AStepOfMoreLayersWaitsNoMoreOften) {
+  for (const core::SumOrder order : {core::SumOrder::kFast, core::SumOrder::kCanonical}) {
+    for (const core::DType element : {core::DType::kF32, core::DType::kF16}) {
+      SCOPED_TRACE(core::concat(core::name_of(element), ", order ", static_cast<int>(order)));
+      const auto waits_of_step = [&](int layers) {
+        TrainOptions options =
+            thin_options(testing::TempDir() + "/fm_device_waits", true, {layers, 32, 2, 1, 48});
+        options.device.kind = DeviceKind::kFake;
+        options.sum_order = order;
+        options.element = element;
+        if (element == core::DType::kF16) options.loss_scale = {.first = 4096.0};
+        options.shared_memory = false;
+        return waits_in(options, 3) - waits_in(options, 2);
+      };
+      EXPECT_EQ(waits_of_step(2), waits_of_step(4));
+    }
+  }
 }
 
 TEST_F(DeviceTrainer, GradientsAndMergedAdaptersAreWritten) {
