@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "checkpoint/find_checkpoint.h"
@@ -38,6 +39,15 @@ class Stall {
   const Clock::time_point start_ = Clock::now();
 };
 
+// Of what this rank trains, whether its device holds some.
+bool reads_device(const RankState& state) {
+  const auto trained =
+      std::span(state.layout.flat_params).first(static_cast<std::size_t>(state.layout.trained));
+  return state.device != nullptr && std::ranges::any_of(trained, [](const auto& flat_param) {
+           return flat_param.alias < 0 && !flat_param.on_host;
+         });
+}
+
 }  // namespace
 
 void RunSaves::begin(checkpoint::OutputLock* lock, std::int64_t resumed) {
@@ -47,7 +57,8 @@ void RunSaves::begin(checkpoint::OutputLock* lock, std::int64_t resumed) {
   if (state_.plan.copies_saves) {
     const core::Bytes part = part_for_save(state_.layout);
     if (part.count() > 0) part_room_.emplace(state_.ledger, part);
-    copy_.emplace(state_.ledger, slices(Beside::kSteps));
+    copy_.emplace(state_.ledger, slices(Beside::kSteps),
+                  reads_device(state_) ? &state_.host_memory->crossed : nullptr);
   }
   const bool own = resumed >= 0 && options_.resume != checkpoint::Resume::kPath;
   if (lock == nullptr || !own) return;

@@ -72,8 +72,10 @@ void copy(const CopiedRun& run, float* to, int threads) {
 
 }  // namespace
 
-SaveCopy::SaveCopy(core::Ledger& ledger, const std::vector<FileSlice>& slices)
-    : room_(core::make_f32(ledger, core::Account::kSaves, CopiedRuns(slices).total(), pages_)) {}
+SaveCopy::SaveCopy(core::Ledger& ledger, const std::vector<FileSlice>& slices,
+                   core::MemorySource* page_locked)
+    : room_(core::make_f32(ledger, core::Account::kSaves, CopiedRuns(slices).total(),
+                           page_locked == nullptr ? pages_ : *page_locked)) {}
 
 void SaveCopy::take(std::vector<FileSlice>& slices, int threads) {
   const CopiedRuns runs(slices);

@@ -11,11 +11,14 @@ namespace fm::engine {
 
 // Invariant: take() allocates nothing of the size of the state; its pages were touched before.
 // Thread:    the rank's thread makes the copy; whoever has slices of it reads, until the next one.
-// Lifetime:  outlives the slices that read it. The ledger outlives it.
+// Lifetime:  outlives the slices that read it. Ledger and memory outlive it.
 class SaveCopy {
  public:
   // Room for the numbers of these slices, and of those that take their places in later saves.
-  SaveCopy(core::Ledger& ledger, const std::vector<checkpoint::FileSlice>& slices);
+  // `page_locked`: the memory for what a device holds, which its link reaches at full rate; null:
+  // the host holds it all.
+  SaveCopy(core::Ledger& ledger, const std::vector<checkpoint::FileSlice>& slices,
+           core::MemorySource* page_locked = nullptr);
   SaveCopy(const SaveCopy&) = delete;
   SaveCopy& operator=(const SaveCopy&) = delete;
 

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/element.h"
+#include "device/fake/fake_device.h"
 
 namespace fm::engine {
 namespace {
@@ -90,6 +91,47 @@ TEST_F(CopyOfSlices, HoldsFloatsOfNarrowNumbers) {
   copy.take(copied, 2);
   narrow[0] = core::to_element<core::Bf16>(7.0F);
   EXPECT_EQ(floats_of(copied[0].slice), (std::vector<float>{1.5F, -2.0F}));
+}
+
+// The heap, which knows what it gave.
+class KnownMemory : public core::MemorySource {
+ public:
+  void* allocate(core::Bytes bytes) override {
+    size_ = bytes;
+    return data_ = core::heap().allocate(bytes);
+  }
+  void release(void* data, core::Bytes bytes) noexcept override {
+    core::heap().release(data, bytes);
+  }
+  std::unique_ptr<core::JoinedMemory> join(const core::JoinedParts& parts) override {
+    return core::heap().join(parts);
+  }
+  bool has(const float* at) const {
+    const auto* const begin = static_cast<const float*>(data_);
+    return at >= begin && at < begin + size_.count() / 4;
+  }
+
+ private:
+  void* data_ = nullptr;
+  core::Bytes size_;
+};
+
+TEST_F(CopyOfSlices, OfADeviceLiesInPageLockedMemory) {
+  constexpr Elements kCount(3000);
+  device::FakeDevice device(5, core::Bytes(16 << 20));
+  core::Buffer there = core::make_f32(ledger_, core::Account::kParams, kCount, device.memory());
+  const std::vector<float> values = numbers(3000, 7);
+  device.compute().copy_in(values.data(), there.data(), there.bytes());
+  core::TensorSlice slice = core::slice_in_memory("d", {3000}, Elements(0), nullptr, kCount);
+  slice.source = core::in_memory_of(&device.compute(), there.data(), core::DType::kF32);
+  KnownMemory page_locked;
+  std::vector<FileSlice> copied = {{"d", slice}};
+  SaveCopy copy(ledger_, copied, &page_locked);
+  copy.take(copied, 2);
+  device.compute().forget(there.data(), there.bytes());
+  EXPECT_EQ(floats_of(copied[0].slice), values);
+  const core::FetchedRow row(copied[0].slice, 0, core::FetchedRow::Use::kRead);
+  EXPECT_TRUE(page_locked.has(row.floats().data()));
 }
 
 }  // namespace
