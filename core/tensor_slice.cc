@@ -54,10 +54,10 @@ class InNarrowMemory : public TensorSource {
 template <class T>
 class InDeviceMemory : public TensorSource {
  public:
-  InDeviceMemory(Queue& queue, T* data) : queue_(queue), data_(data) {}
+  InDeviceMemory(Crossing& crossing, T* data) : crossing_(crossing), data_(data) {}
   float* fetch(Elements first, Elements count) override {
     float* const copy = place(first, count);
-    read(first, count, copy);
+    cross_to(first, count, copy);
     return copy;
   }
   float* place(Elements first, Elements count) override {
@@ -67,36 +67,38 @@ class InDeviceMemory : public TensorSource {
   }
   void drop(Elements first, Elements count, bool written) override {
     const auto at = fetched_.find(first.count());
-    if (written) write(first, count, at->second);
+    if (written) cross_from(first, count, at->second.data());
     fetched_.erase(at);
   }
+  // Floats go straight to where somebody has made room for them.
   void read(Elements first, Elements count, float* to) override {
     if constexpr (std::is_same_v<T, float>) {
-      queue_.copy_out(data_ + first.count(), to, bytes_of(count, DType::kF32));
-      queue_.finish();
+      crossing_.queue().copy_out(data_ + first.count(), to, bytes_of(count, DType::kF32));
+      crossing_.queue().finish();
     } else {
-      std::vector<T> stored(static_cast<std::size_t>(count.count()));
-      queue_.copy_out(data_ + first.count(), stored.data(), bytes_of(count, kDTypeOf<T>));
-      queue_.finish();
-      std::ranges::transform(stored, to, [](T value) { return to_float(value); });
+      cross_to(first, count, to);
     }
   }
 
  private:
-  void write(Elements first, Elements count, const std::vector<float>& from) {
-    if constexpr (std::is_same_v<T, float>) {
-      queue_.copy_in(from.data(), data_ + first.count(), bytes_of(count, DType::kF32));
-      queue_.finish();
-    } else {
-      std::vector<T> stored(from.size());
-      std::ranges::transform(from, stored.begin(),
+  void cross_to(Elements first, Elements count, float* to) {
+    const auto take = [&to](std::span<const std::byte> piece) {
+      const std::span from(reinterpret_cast<const T*>(piece.data()), piece.size() / sizeof(T));
+      to = std::ranges::transform(from, to, [](T value) { return to_float(value); }).out;
+    };
+    crossing_.out(data_ + first.count(), bytes_of(count, kDTypeOf<T>), take);
+  }
+  void cross_from(Elements first, Elements count, const float* from) {
+    const auto fill = [&from](std::span<std::byte> piece) {
+      const std::span numbers(from, piece.size() / sizeof(T));
+      std::ranges::transform(numbers, reinterpret_cast<T*>(piece.data()),
                              [](float value) { return to_element<T>(value); });
-      queue_.copy_in(stored.data(), data_ + first.count(), bytes_of(count, kDTypeOf<T>));
-      queue_.finish();
-    }
+      from += numbers.size();
+    };
+    crossing_.in(data_ + first.count(), bytes_of(count, kDTypeOf<T>), fill);
   }
 
-  Queue& queue_;
+  Crossing& crossing_;
   T* data_;
   std::map<std::int64_t, std::vector<float>> fetched_;
 };
@@ -183,16 +185,16 @@ std::shared_ptr<TensorSource> in_memory(void* data, DType element) {
   return in_memory(static_cast<float*>(data));
 }
 
-std::shared_ptr<TensorSource> in_memory_of(Queue* queue, void* data, DType element) {
-  if (queue == nullptr) return in_memory(data, element);
+std::shared_ptr<TensorSource> in_memory_of(Crossing* crossing, void* data, DType element) {
+  if (crossing == nullptr) return in_memory(data, element);
   if (element == DType::kBF16) {
-    return std::make_shared<InDeviceMemory<Bf16>>(*queue, static_cast<Bf16*>(data));
+    return std::make_shared<InDeviceMemory<Bf16>>(*crossing, static_cast<Bf16*>(data));
   }
   if (element == DType::kF16) {
-    return std::make_shared<InDeviceMemory<F16>>(*queue, static_cast<F16*>(data));
+    return std::make_shared<InDeviceMemory<F16>>(*crossing, static_cast<F16*>(data));
   }
   FM_CHECK(element == DType::kF32, "no numbers of ", name_of(element));
-  return std::make_shared<InDeviceMemory<float>>(*queue, static_cast<float*>(data));
+  return std::make_shared<InDeviceMemory<float>>(*crossing, static_cast<float*>(data));
 }
 
 TensorSlice slice_in_memory(std::string name, std::vector<std::int64_t> shape, Elements first,

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/crossing.h"
 #include "core/param_table.h"
-#include "core/queue.h"
 
 namespace fm::core {
 
@@ -32,9 +32,9 @@ class TensorSource {
 std::shared_ptr<TensorSource> in_memory(float* data);
 // Numbers of a type that is narrower than a float, or not; fetched ones are copies.
 std::shared_ptr<TensorSource> in_memory(void* data, DType element);
-// The same in the memory of the queue's device, when all that was queued before is done; null: of
-// this process. The queue outlives it.
-std::shared_ptr<TensorSource> in_memory_of(Queue* queue, void* data, DType element);
+// The same in the memory of a device, behind all that its queue was given before; null: of this
+// process. The crossing outlives it.
+std::shared_ptr<TensorSource> in_memory_of(Crossing* crossing, void* data, DType element);
 
 // Rows of equal length of one named tensor: row r is elements [first + r x stride, + columns) of
 // its row-major flattening. A contiguous run is one row; a matrix that is split by its columns has

@@ -80,7 +80,7 @@ std::vector<float> whole_of(RankState& state, int flat_param) {
       ->all_gather({mine, at.map.slice(), DType::kF32},
                    {whole.data(), at.map.padded(), DType::kF32})
       .wait(state.work);
-  const auto source = core::in_memory_of(state.work.queue, whole.data(), DType::kF32);
+  const auto source = core::in_memory_of(state.crossing.get(), whole.data(), DType::kF32);
   const float* const numbers = source->fetch(Elements(0), at.map.padded());
   std::vector<float> out(numbers, numbers + at.map.padded().count());
   source->drop(Elements(0), at.map.padded(), false);

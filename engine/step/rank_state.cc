@@ -174,7 +174,10 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
     on_host.emplace(layout, zero::StateMemory(memory, &*host_memory), *device, optimizer,
                     plan.threads);
   }
-  if (device != nullptr) params.lie_beside(*device);
+  if (device != nullptr) {
+    crossing = std::make_unique<core::Crossing>(device->compute(), device->host_memory());
+    params.lie_beside(*device);
+  }
   if (layout.tiers.has(core::Tier::kNvme)) open_tiers(options);
 }
 

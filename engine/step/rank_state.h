@@ -8,6 +8,7 @@
 #include "checkpoint/output_fence.h"
 #include "comm/communicator.h"
 #include "comm/words.h"
+#include "core/crossing.h"
 #include "core/device.h"
 #include "core/sequence_part.h"
 #include "core/work.h"
@@ -43,7 +44,8 @@ struct RankState {
   core::Ledger host_ledger;  // of memory beside a device
   core::HugePages host_pages;
   std::optional<zero::HostMemory> host_memory;
-  core::RankMemory memory;  // of what computes
+  std::unique_ptr<core::Crossing> crossing;  // to the device; null: this CPU computes
+  core::RankMemory memory;                   // of what computes
   comm::Communicator& world;
   core::Mesh::Position at;
   std::unique_ptr<comm::Communicator> dp;  // all that ZeRO cuts units for

@@ -67,7 +67,7 @@ bool takes_part(const zero::FlatParam& flat_param, Part part) {
 }
 
 std::shared_ptr<core::TensorSource> numbers_in(const RankState& state, void* data, DType element) {
-  return core::in_memory_of(state.work.queue, data, element);
+  return core::in_memory_of(state.crossing.get(), data, element);
 }
 // Of the optimizer, which may keep it in the host's memory.
 std::shared_ptr<core::TensorSource> state_in(RankState& state, int flat_param, float* data) {

@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "core/check.h"
+#include "core/crossing.h"
 #include "core/tensor_slice.h"
 #include "core/work.h"
 #include "kernels/pointwise/biases.h"
@@ -91,7 +94,8 @@ TEST(FakeDevice, TensorsAreReadAsTheyWereWritten) {
     device.compute().forget(memory.data(), core::Bytes(256));
     core::TensorSlice slice =
         core::slice_in_memory("x", {6, 4}, core::Elements(4), nullptr, core::Elements(20));
-    slice.source = core::in_memory_of(&device.compute(), memory.data(), type);
+    core::Crossing crossing(device.compute(), device.host_memory(), core::Bytes(16));
+    slice.source = core::in_memory_of(&crossing, memory.data(), type);
     slice.at = core::Elements(3);
     {
       const core::FetchedRow row(slice, 0, core::FetchedRow::Use::kFill, core::Elements(5),
@@ -108,6 +112,33 @@ TEST(FakeDevice, TensorsAreReadAsTheyWereWritten) {
     slice.source->read(core::Elements(8), core::Elements(7), copy.data());
     EXPECT_EQ(copy, Floats(row.floats().begin() + 5, row.floats().begin() + 12));
     EXPECT_TRUE(std::isnan(row.floats()[0]));
+  }
+}
+
+// Pieces of ten numbers, the last one shorter, behind kernels and before them.
+TEST(FakeDevice, NumbersCrossInPiecesWheneverQueuesRun) {
+  Floats values(123);
+  std::iota(values.begin(), values.end(), 1.0F);
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    FakeDevice device(seed, kSize);
+    const core::Work work{.arena = {}, .queue = &device.compute()};
+    const Array array(device, std::ssize(values));
+    core::Crossing crossing(device.compute(), device.host_memory(), core::Bytes(40));
+    auto given = std::as_bytes(std::span(values));
+    crossing.in(array.data(), bytes_of(values), [&](std::span<std::byte> piece) {
+      std::ranges::copy(given.first(piece.size()), piece.begin());
+      given = given.subspan(piece.size());
+    });
+    kernels::scale(work, std::ssize(values), 2.0F, array.data());
+    Floats got;
+    crossing.out(array.data(), bytes_of(values), [&](std::span<const std::byte> piece) {
+      const auto* const from = reinterpret_cast<const float*>(piece.data());
+      got.insert(got.end(), from, from + piece.size() / sizeof(float));
+    });
+    ASSERT_EQ(got.size(), values.size());
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], 2.0F * values[i]) << i;
+    crossing.out(array.data(), core::Bytes(0),
+                 [](std::span<const std::byte>) { ADD_FAILURE() << "nothing is a piece"; });
   }
 }
 

@@ -123,7 +123,8 @@ TEST_F(CopyOfSlices, OfADeviceLiesInPageLockedMemory) {
   const std::vector<float> values = numbers(3000, 7);
   device.compute().copy_in(values.data(), there.data(), there.bytes());
   core::TensorSlice slice = core::slice_in_memory("d", {3000}, Elements(0), nullptr, kCount);
-  slice.source = core::in_memory_of(&device.compute(), there.data(), core::DType::kF32);
+  core::Crossing crossing(device.compute(), device.host_memory());
+  slice.source = core::in_memory_of(&crossing, there.data(), core::DType::kF32);
   KnownMemory page_locked;
   std::vector<FileSlice> copied = {{"d", slice}};
   SaveCopy copy(ledger_, copied, &page_locked);
