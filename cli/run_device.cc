@@ -27,9 +27,9 @@ int number_of(const engine::DeviceOptions& options, const comm::LaunchInfo& laun
 }
 
 // Why not every rank has a GPU of its own; "": every rank has one. The same for all.
-std::string lacking(const engine::DeviceOptions& options, const comm::LaunchInfo& launch,
-                    comm::Communicator& world) {
-  const FoundCard mine = found_card(device::search_cuda(), options, launch);
+std::string lacking(const device::CudaSearch& search, const engine::DeviceOptions& options,
+                    const comm::LaunchInfo& launch, comm::Communicator& world) {
+  const FoundCard mine = found_card(search, options, launch);
   std::string why = comm::first_problem(world, mine.why);
   if (!why.empty() || options.shared) return why;
   return shared_cards(comm::gather_texts(world, mine.card));
@@ -42,16 +42,15 @@ std::string unused_cards() {
   return core::concat(cards, cards == 1 ? " GPU is" : " GPUs are", " not used: --device cuda");
 }
 
-RunDevice open_card(const engine::DeviceOptions& options, const comm::LaunchInfo& launch,
+RunDevice open_card(const device::CudaSearch& search, int number, bool may_share,
                     comm::Communicator& world, int limit_ms, const OnLinkEnd& on_end) {
-  const device::CudaSearch search = device::search_cuda();
   RunDevice run;
-  run.device = device::open_cuda(number_of(options, launch, search.cards.size()));
+  run.device = device::open_cuda(number);
   const device::CudaCard card = device::card_of(*run.device);
   const std::vector<std::string> cards =
       comm::gather_texts(world, core::host_name() + " " + card.uuid);
   const std::string shared = shared_cards(cards);
-  FM_USER_CHECK(shared.empty() || options.shared,
+  FM_USER_CHECK(shared.empty() || may_share,
                 "every rank must have a GPU of its own; start no more ranks on a host than it has "
                 "GPUs, give each rank of a host another LOCAL_RANK, or allow it with "
                 "--share_device (",
@@ -84,12 +83,13 @@ RunDevice open_card(const engine::DeviceOptions& options, const comm::LaunchInfo
 RunDevice open_run_device(engine::DeviceOptions& options, const comm::LaunchInfo& told,
                           comm::Communicator& world, int limit_ms, const OnLinkEnd& on_end) {
   const bool on_cards = options.kind == DeviceKind::kAuto || options.kind == DeviceKind::kCuda;
-  const comm::LaunchInfo launch = on_cards ? counted_on_host(told, world) : told;
+  const device::CudaSearch search = on_cards ? device::search_cuda() : device::CudaSearch();
+  const comm::LaunchInfo launch = on_cards ? counted_on_host(told, search, world) : told;
   RunDevice run;
   run.memory = machine::memory_limits();
   if (options.kind == DeviceKind::kCpu) run.line = unused_cards();
   if (options.kind == DeviceKind::kAuto) {
-    const std::string why = lacking(options, launch, world);
+    const std::string why = lacking(search, options, launch, world);
     options.kind = why.empty() ? DeviceKind::kCuda : DeviceKind::kCpu;
     if (!why.empty()) run.line = "no GPU for every rank: " + why;
   }
@@ -99,8 +99,9 @@ RunDevice open_run_device(engine::DeviceOptions& options, const comm::LaunchInfo
                                                       static_cast<std::uint64_t>(world.rank()));
     run.line = run.device->name();
   }
-  if (options.kind == DeviceKind::kCuda) return open_card(options, launch, world, limit_ms, on_end);
-  return run;
+  if (options.kind != DeviceKind::kCuda) return run;
+  const int number = number_of(options, launch, search.cards.size());
+  return open_card(search, number, options.shared, world, limit_ms, on_end);
 }
 
 std::unique_ptr<core::Device> open_device(const engine::DeviceOptions& options) {
@@ -149,9 +150,12 @@ std::vector<std::string> device_report() {
   return lines;
 }
 
-comm::LaunchInfo counted_on_host(comm::LaunchInfo launch, comm::Communicator& world) {
-  const std::vector<std::string> hosts = comm::gather_texts(
-      world, launch.says_local_rank ? "" : core::host_name() + " " + core::boot_id());
+comm::LaunchInfo counted_on_host(comm::LaunchInfo launch, const device::CudaSearch& search,
+                                 comm::Communicator& world) {
+  std::string own_host = core::host_name() + " " + core::boot_id();
+  for (const device::CudaCard& card : search.cards) own_host += " " + card.uuid;
+  const std::vector<std::string> hosts =
+      comm::gather_texts(world, launch.says_local_rank ? "" : own_host);
   if (launch.says_local_rank) return launch;
   const auto own = hosts.begin() + world.rank();
   launch.local_rank = static_cast<int>(std::count(hosts.begin(), own, *own));

@@ -48,9 +48,10 @@ PlanDevice plan_device(core::Bytes asked_memory, const std::string& asked_card);
 // What was found on this machine, and what is missing, with the cure: a line each for --report.
 std::vector<std::string> device_report();
 
-// Collective. The rank among those of its host: as the launcher says, else counted by host name
-// and kernel among the ranks that nobody told theirs.
-comm::LaunchInfo counted_on_host(comm::LaunchInfo launch, comm::Communicator& world);
+// Collective. The rank among those of its host: as the launcher says, else counted among the ranks
+// of its host that nobody told theirs and that see the same GPUs.
+comm::LaunchInfo counted_on_host(comm::LaunchInfo launch, const device::CudaSearch& search,
+                                 comm::Communicator& world);
 
 // What a rank of --device auto would compute on, and where it cannot, why.
 struct FoundCard {

@@ -62,7 +62,7 @@ TEST(RunDevice, ALocalRankIsWhatTheLauncherSays) {
   comm::run_ranks(3, [](comm::Communicator& world) {
     comm::LaunchInfo launch;
     launch.local_rank = 5 - world.rank();
-    EXPECT_EQ(counted_on_host(launch, world).local_rank, 5 - world.rank());
+    EXPECT_EQ(counted_on_host(launch, shows(4), world).local_rank, 5 - world.rank());
   });
 }
 
@@ -73,9 +73,22 @@ TEST(RunDevice, ALocalRankThatNobodySaysIsCountedOnTheHost) {
     launch.says_local_rank = world.rank() == 1;
     launch.local_rank = world.rank() == 1 ? 3 : 0;
     const std::vector<int> expected = {0, 3, 1, 2};
-    const comm::LaunchInfo counted = counted_on_host(launch, world);
+    const comm::LaunchInfo counted = counted_on_host(launch, shows(4), world);
     EXPECT_EQ(counted.local_rank, expected[static_cast<std::size_t>(world.rank())]);
     EXPECT_EQ(counted.local_size, world.rank() == 1 ? 1 : 3);
+  });
+}
+
+// Two pairs, each with GPUs of its own.
+TEST(RunDevice, RanksThatSeeOtherGpusCountFromTheFirst) {
+  comm::run_ranks(4, [](comm::Communicator& world) {
+    device::CudaSearch search = shows(2);
+    for (device::CudaCard& card : search.cards) card.uuid += world.rank() < 2 ? "a" : "b";
+    comm::LaunchInfo launch;
+    launch.says_local_rank = false;
+    const comm::LaunchInfo counted = counted_on_host(launch, search, world);
+    EXPECT_EQ(counted.local_rank, world.rank() % 2);
+    EXPECT_EQ(counted.local_size, 2);
   });
 }
 
