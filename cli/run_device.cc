@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/process.h"
 #include "core/text.h"
+#include "device/card_files.h"
 #include "device/cuda.h"
 #include "device/fake/fake_device.h"
 #include "engine/plan/device_cards.h"

@@ -1,8 +1,6 @@
 #include "device/cuda_problem.h"
 
-#include <filesystem>
 #include <string_view>
-#include <system_error>
 
 #include "core/check.h"
 #include "core/process.h"
@@ -47,16 +45,6 @@ std::string no_device_text(const CudaAnswers& answers) {
 }
 
 }  // namespace
-
-std::vector<std::string> card_files() {
-  std::vector<std::string> files;
-  for (int i = 0; i < 64; ++i) {
-    std::string file = concat("/dev/nvidia", i);
-    std::error_code none;
-    if (std::filesystem::exists(file, none)) files.push_back(std::move(file));
-  }
-  return files;
-}
 
 std::string cuda_version_text(int version) {
   return concat(version / 1000, ".", version % 1000 / 10);

@@ -22,9 +22,6 @@ struct CudaAnswers {
 // 13000: "13.0".
 std::string cuda_version_text(int version);
 
-// /dev/nvidia0, ...: the GPUs that this machine, or container, has.
-std::vector<std::string> card_files();
-
 // Why no device can be used, with the cure; "": the answers are those of a machine that has some.
 std::string problem_of(const CudaAnswers& answers);
 // The driver or a card does not work, rather than that there is none: another start may find it

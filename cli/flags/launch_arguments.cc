@@ -13,6 +13,7 @@
 #include "cli/subcommand.h"
 #include "core/files/files.h"
 #include "core/text.h"
+#include "device/card_files.h"
 
 namespace fm::cli {
 namespace {
@@ -434,16 +435,7 @@ int usable_gpus(const std::optional<std::string>& visible, const std::filesystem
         named, [](const std::string& each) { return each.empty() || each == "-1"; });
     return static_cast<int>(end - named.begin());
   }
-  constexpr std::string_view kStart = "nvidia";
-  int count = 0;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(devices, none)) {
-    const std::string name = entry.path().filename();
-    const bool numbered = name.starts_with(kStart) && name.size() > kStart.size() &&
-                          name.find_first_not_of("0123456789", kStart.size()) == name.npos;
-    count += numbered ? 1 : 0;
-  }
-  return count;
+  return static_cast<int>(device::card_files(devices).size());
 }
 
 RunCommand parse_run_command(std::span<const std::string> words,

@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "core/process.h"
 #include "core/text.h"
+#include "device/card_files.h"
 #include "device/cuda/cuda_call.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/late_library.h"

@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "device/card_files.h"
 #include "tests/cli/expect_refusal.h"
 
 namespace fm::cli {
@@ -25,6 +26,12 @@ TEST(LaunchArguments, EveryNumberedDeviceIsAGpu) {
                                            "nvidia-caps", "nvidia", "null"})),
             2);
   EXPECT_EQ(usable_gpus(unset, "/nowhere"), 0);
+}
+
+TEST(LaunchArguments, FilesOfGpusStandByTheirNumbers) {
+  const std::filesystem::path folder = devices_of({"nvidia10", "nvidia2", "nvidiactl"});
+  EXPECT_EQ(device::card_files(folder),
+            (std::vector<std::string>{folder / "nvidia2", folder / "nvidia10"}));
 }
 
 // CUDA ignores what follows an entry that names none.
