@@ -70,7 +70,8 @@ std::vector<core::Bytes> planned_in(const TrainOptions& options, int dp_size) {
   const RunPlan plan = make_run_plan(options, opened.model, {ranks});
   std::vector<core::Bytes> planned;
   for (int rank = 0; rank < ranks; ++rank) {
-    planned.push_back(plan.memory(plan.mesh.position_of(rank).pipe_rank).total());
+    const MemoryForecast memory = plan.memory(plan.mesh.position_of(rank).pipe_rank);
+    planned.push_back(memory.total() - memory.tables);  // a queue has those in memory of its own
   }
   return planned;
 }
