@@ -16,4 +16,11 @@ case $bundle in
 esac
 out=${2:-${OUT:-/tmp/fmengine_gpu}}
 export FME_PYTHON=${FME_PYTHON:-$(python3 -c 'import sys; print(sys.executable)')}
+# The peer's own libraries, so that both are measured on one version of each.
+folders=$("$FME_PYTHON" -c '
+import glob, importlib.util
+found = importlib.util.find_spec("nvidia")
+packages = found.submodule_search_locations if found else []
+print(":".join(sorted(lib for folder in packages for lib in glob.glob(folder + "/*/lib"))))')
+if [ -n "$folders" ]; then export FME_CUDA_LIBS=${FME_CUDA_LIBS:-$folders}; fi
 exec python3 "$bundle/measure.py" "$bundle" "$out" "${@:3}"

@@ -40,7 +40,7 @@ class Session:
         self.rows, self.details, self.peak = [], {}, 0.0
         self.out.mkdir(parents=True, exist_ok=True)
         # Of our programs alone: the system's want their own.
-        self.libraries = f"{self.bundle}/lib:" + os.environ.get("LD_LIBRARY_PATH", "")
+        self.libraries = f"{self.bundle}/lib:{self.bundle}/bin/late:" + os.environ.get("LD_LIBRARY_PATH", "")
 
     def row(self, name, value, note=""):
         self.rows.append((name, value, note))
