@@ -92,11 +92,18 @@ struct Watched {
   enum class Ordered : std::uint8_t { kNothing, kStop, kEnd, kKill };
   Ordered ordered = Ordered::kNothing;
   std::optional<comm::Deadline> deadline;
+  std::optional<comm::Deadline> patience;  // of an effect, whose cause is not known yet
   std::vector<Noticed> ends;
   int asked = 0;  // the signal
   int code = 0;   // where no child is the cause
   bool lost = false;
 
+  // For how long nothing is to be done; -1: without limit.
+  int limit_ms(int look_ms) const {
+    if (deadline) return deadline->left_ms();
+    if (!patience || ordered >= Ordered::kEnd) return look_ms;
+    return patience->left_ms(look_ms < 0 ? 1'000'000'000 : look_ms);
+  }
   void stop(Children& children, const Orders& orders) {
     if (ordered != Ordered::kNothing) return;
     ordered = Ordered::kStop;
@@ -116,7 +123,11 @@ void take_ends(const Happened& now, Children& children, const Orders& orders, Wa
   for (const ChildEnd& end : now.ends) {
     const bool asked = watched.asked != 0 || watched.ordered == Watched::Ordered::kStop;
     const bool fails = asked ? !is_stop(end.code) : end.code != 0 && end.code != kPreempted;
-    if (fails) watched.end(children, orders);
+    if (fails && end.code == kPeerLost && !asked) {
+      if (!watched.patience) watched.patience.emplace(orders.patience_ms);
+    } else if (fails) {
+      watched.end(children, orders);
+    }
     if (end.code == kPreempted) watched.stop(children, orders);
   }
 }
@@ -181,14 +192,13 @@ void tell_failure(const AgentJob& job, const Outcome& outcome, const Children& c
 
 Outcome oversee(core::Children& children, const Orders& orders) {
   constexpr int kLookMs = 300;  // at what is not polled
+  const bool looks = !orders.stop_file.empty() || orders.failed;
   Watched watched;
   while (children.living() > 0) {
-    const int limit = watched.deadline
-                          ? watched.deadline->left_ms()
-                          : (orders.stop_file.empty() && !orders.failed ? -1 : kLookMs);
-    const Happened now = children.wait(limit);
+    const Happened now = children.wait(watched.limit_ms(looks ? kLookMs : -1));
     take_ends(now, children, orders, watched);
     take_orders(now, children, orders, watched);
+    if (watched.patience && watched.patience->passed()) watched.end(children, orders);
     if (watched.deadline && watched.deadline->passed()) {
       watched.deadline.reset();
       children.signal_all(SIGKILL);
@@ -196,7 +206,7 @@ Outcome oversee(core::Children& children, const Orders& orders) {
   }
   const bool asked = watched.asked != 0;
   if (watched.ordered == Watched::Ordered::kKill) return {watched.code, -1, asked, watched.lost};
-  const bool failed = watched.ordered == Watched::Ordered::kEnd;
+  const bool failed = watched.ordered == Watched::Ordered::kEnd || watched.patience;
   if (const Noticed* const first = failed ? first_failure(watched.ends) : nullptr) {
     return {first->end.code, first->end.child, asked, watched.lost};
   }

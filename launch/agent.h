@@ -15,6 +15,7 @@ struct Orders {
   std::function<void(int child)> stop;  // save and end
   std::function<void(int child)> end;   // end now; SIGKILL follows after grace_ms
   int grace_ms = 5'000;
+  int patience_ms = 2'000;  // how long one that returned 20 waits for the end that caused it
   std::function<bool()> failed = nullptr;  // whether something failed that is no child
   std::string stop_file = {};              // its existence means what SIGTERM means
 };
@@ -26,10 +27,11 @@ struct Outcome {
   bool lost = false;   // who gives orders through the control file has gone
 };
 
-// Until no child lives. The first failure ends all. Which was first: before those that returned 20
-// because of another comes one that a signal ended or that returned another code; what ended after
-// it was told to does not count. The first SIGTERM, SIGINT, SIGHUP or "stop" through the control
-// file asks the children to save and end, as does one that returns 75; the second kills them.
+// Until no child lives. The first failure ends all; one that returned 20, because of another, does
+// so after patience_ms. Which was first: before those that returned 20 comes one that a signal
+// ended or that returned another code; what ended after it was told to does not count. The first
+// SIGTERM, SIGINT, SIGHUP or "stop" through the control file asks the children to save and end, as
+// does one that returns 75; the second kills them.
 Outcome oversee(core::Children& children, const Orders& orders);
 
 struct AgentJob {

@@ -32,6 +32,7 @@ using core::Stream;
 using Words = std::vector<std::string>;
 
 constexpr int kSshFailed = 255;
+constexpr int kPatienceMs = 5'000;  // an agent may need its own patience and grace to tell a cause
 constexpr int kPeerLost = static_cast<int>(core::ExitCode::kPeerLost);
 constexpr int kPreempted = static_cast<int>(core::ExitCode::kPreempted);
 constexpr int kNotFound = static_cast<int>(core::ExitCode::kRendezvousFailed);
@@ -187,7 +188,6 @@ int node_that_pdsh_lost(const LaunchPlan& plan, const std::string& line) {
 // An effect of another rank's end gives way to a cause, and the code of an agent, which pdsh tells
 // on another stream, to what the agent itself has told.
 void take_end(const Record& end, Told& told) {
-  constexpr int kPatienceMs = 700;
   const auto weight = [](const Record& one) {
     const bool lost = one.code == kPeerLost || one.code == kNotFound;
     if (one.code == kPreempted) return 0;
@@ -302,6 +302,7 @@ int run_once(const LaunchPlan& plan, bool* asked) {
                                                    children.signal(child, file ? SIGKILL : SIGTERM);
                                                  },
                                              .grace_ms = 2'000,
+                                             .patience_ms = kPatienceMs,
                                              .failed = [&told] { return told.failed(); }});
   *asked = outcome.asked;
   return report(plan, told, outcome);

@@ -163,6 +163,16 @@ exit 20
         self.assertEqual(code, 137)
         self.assertIn("rank 1 of", err)
 
+    def test_a_cause_may_be_noticed_after_its_effect(self):
+        rank = self.script(NOTE_PID + '''until [ -e pid.0 ] && [ -e pid.1 ]; do sleep 0.02; done
+[ $RANK = 0 ] && exit 20
+while [ -e /proc/$(cat pid.0)/exe ]; do sleep 0.02; done
+kill -9 $$
+''')
+        code, _, err = self.run_it("run", "--nproc_per_node", "2", rank)
+        self.assertEqual(code, 137)
+        self.assertIn("rank 1 of", err)
+
     def test_a_signal_lets_ranks_save(self):
         rank = self.script('trap "exit 75" TERM INT\n' + NOTE_PID + WAIT)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -367,6 +377,19 @@ done
 [ $RANK = 2 ] && kill -9 $$
 while [ -e /proc/$(cat pid.2)/exe ]; do sleep 0.02; done
 exit 20
+''')
+        for transport in self.each():
+            code, _, err = self.end(self.launch(transport, rank))
+            self.assertEqual(code, 137, err)
+            self.assertIn("rank 2 on beta ended first", err)
+
+    def test_a_cause_may_be_known_after_its_effects_have_ended(self):
+        rank = self.script(NOTE_PID + '''until [ -e pid.0 ] && [ -e pid.1 ] && [ -e pid.2 ]; do
+  sleep 0.02
+done
+[ $RANK = 2 ] || exit 20
+while [ -e /proc/$(cat agent.alpha)/exe ]; do sleep 0.02; done
+kill -9 $$
 ''')
         for transport in self.each():
             code, _, err = self.end(self.launch(transport, rank))
