@@ -65,19 +65,14 @@ void NcclGroup::add(std::shared_ptr<NcclLink> link, PostSeat seat) {
 void NcclGroup::start(int start_ms, core::Queue& compute, const FirstVerb& first) {
   const Deadline deadline(start_ms);
   for (const Link& each : links_) await_start(each, ncclInProgress, deadline);
-  std::vector<ncclResult_t> results;
+  // One after the other: to connect, NCCL takes memory and loads kernels, for which the driver may
+  // wait until the card is idle, and the card may wait for a rank in the same place.
   for (std::size_t at = 0; at < links_.size(); ++at) {
     queue(at).wait(compute.record());
-    results.push_back(links_[at].link->run(first(at)));
-  }
-  std::vector<core::EventPtr> done;
-  for (std::size_t at = 0; at < links_.size(); ++at) {
-    await_start(links_[at], results[at], deadline);
-    done.push_back(queue(at).record());
-  }
-  for (std::size_t at = 0; at < links_.size(); ++at) {
-    while (!done[at]->has_come()) await_start(links_[at], ncclInProgress, deadline);
-    done[at]->finish();
+    await_start(links_[at], links_[at].link->run(first(at)), deadline);
+    const core::EventPtr done = queue(at).record();
+    while (!done->has_come()) await_start(links_[at], ncclInProgress, deadline);
+    done->finish();
   }
   thread_ = start_quiet_thread([this] { watch(); });
 }
@@ -283,16 +278,17 @@ void NcclGroup::end_links(End end) {
   ended_ = true;
   std::vector<std::shared_ptr<NcclLink>> links;
   for (const Link& each : links_) links.push_back(each.link);
-  hangs_ =
-      !returns_within(options_.end_ms, [links = std::move(links), end, use = options_.use_device] {
-        if (use) use();
-        for (const auto& link : links) {
-          switch (end) {
-            case End::kLeave: link->leave(); break;
-            case End::kAbort: link->abort(); break;
-          }
-        }
-      });
+  constexpr int kEachMs = 500;  // they end one after the other
+  const int limit_ms = options_.end_ms + kEachMs * (static_cast<int>(links.size()) - 1);
+  hangs_ = !returns_within(limit_ms, [links = std::move(links), end, use = options_.use_device] {
+    if (use) use();
+    for (const auto& link : links) {
+      switch (end) {
+        case End::kLeave: link->leave(); break;
+        case End::kAbort: link->abort(); break;
+      }
+    }
+  });
 }
 
 }  // namespace fm::comm

@@ -33,7 +33,7 @@ struct NcclGroupOptions {
   std::vector<std::string> members;  // by rank, for messages
   int rank = 0;
   int limit_ms = 0;
-  int end_ms = 0;
+  int end_ms = 0;  // for the last calls of the library, and 500 more for each further link
   const Clock* clock = &kSystemClock;
   std::function<void(const core::MachineError&)> on_end = nullptr;
   std::function<void()> use_device = nullptr;
@@ -57,8 +57,9 @@ class NcclGroup {
 
   // The links must have begun. `seat`: this rank's. Before the first post.
   void add(std::shared_ptr<NcclLink> link, PostSeat seat);
-  // Returns when all links have run a first verb behind what is queued on `compute`: NCCL connects
-  // ranks by then, where a post would block the host until its peers post, too. MachineError (14).
+  // Returns when all links have run a first verb, in their order, behind what is queued on
+  // `compute`: NCCL connects ranks by then, where a post would block the host until its peers post,
+  // too. Ranks must have the links that they share in one order. MachineError (14).
   using FirstVerb = std::function<NcclLink::Verbs(std::size_t at)>;
   void start(int start_ms, core::Queue& compute, const FirstVerb& first);
 

@@ -79,6 +79,7 @@ struct World {
 struct State {
   std::shared_ptr<World> world;
   int rank = 0;
+  int device = 0;
   std::atomic<bool> ended = false;
   std::atomic<bool> remote_error = false;
   bool init_fails = false;
@@ -121,6 +122,8 @@ struct Library {
   int next_device = 1000;
   int alive = 0;
   int late_pairs = 0;
+  int crowded_starts = 0;
+  std::map<int, int> under_way;  // verbs, by device
   std::map<std::uint64_t, std::shared_ptr<World>> worlds;
   std::map<std::thread::id, OfThread> threads;
 
@@ -203,13 +206,21 @@ void run_collective(const std::map<int, Call>& calls) {
 }
 
 // A group of calls of one communicator, in a stream.
-struct Launch {
+class Launch {
+ public:
   std::shared_ptr<State> state;
   std::vector<Call> calls;
   std::uint64_t first_collective = 0;
   bool hangs = false;
 
   void run() {
+    exchange();
+    const std::lock_guard lock(library().mutex);
+    --library().under_way[state->device];
+  }
+
+ private:
+  void exchange() {
     World& world = *state->world;
     std::unique_lock lock(world.mutex);
     const auto until = [&](const auto& done) {
@@ -334,6 +345,12 @@ ncclResult_t launch(ncclComm_t comm, void* stream, std::vector<Call> calls) {
     const std::lock_guard lock_of_library(library().mutex);
     ++library().late_pairs;
   }
+  {
+    const std::lock_guard lock_of_library(library().mutex);
+    int& under_way = library().under_way[state.device];
+    if (number == 0 && under_way > 0) ++library().crowded_starts;
+    ++under_way;
+  }
   const auto task = std::make_shared<Launch>(
       Launch{comm->state, std::move(calls), state.collectives, has("hang") || has("async")});
   if (has("async")) state.remote_error = true;
@@ -381,6 +398,8 @@ ncclResult_t end(ncclComm_t comm) {
   comm->state->world->changed.notify_all();
   {
     const std::lock_guard lock(comm->state->mutex);
+    const std::lock_guard lock_of_library(library().mutex);
+    library().under_way[comm->state->device] -= static_cast<int>(comm->state->in_progress.size());
     comm->state->in_progress.clear();  // it knows the state
   }
   delete comm;
@@ -403,12 +422,17 @@ void fme_fake_nccl_forget() {
   library().faults.clear();
   for (auto& [id, thread] : library().threads) thread.device = -1;
   library().late_pairs = 0;
+  library().crowded_starts = 0;
   ++library().forgotten;
   library().changed.notify_all();
 }
 int fme_fake_nccl_late_pairs() {
   const std::lock_guard lock(library().mutex);
   return library().late_pairs;
+}
+int fme_fake_nccl_crowded_starts() {
+  const std::lock_guard lock(library().mutex);
+  return library().crowded_starts;
 }
 int fme_fake_nccl_alive() {
   const std::lock_guard lock(library().mutex);
@@ -440,7 +464,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
     return ncclInvalidArgument;
   const bool fails = library().has("init_fail", rank, -1);
   std::shared_ptr<World> world;
-  int device = library().of_thread().device;
+  int& device = library().of_thread().device;
   {
     const std::lock_guard lock(library().mutex);
     auto& known = library().worlds[number];
@@ -453,6 +477,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   *comm = new ncclComm{std::make_shared<State>()};
   (*comm)->state->world = world;
   (*comm)->state->rank = rank;
+  (*comm)->state->device = device;
   (*comm)->state->asks = 2;
   (*comm)->state->init_fails = fails;
   if (!fails) world->devices[rank] = device;

@@ -24,6 +24,9 @@ void fme_fake_nccl_forget();
 // Times that a rank exchanged its first message with a peer of a communicator behind its first verb
 // there, since forget: NCCL connects the two then, while its callers wait.
 int fme_fake_nccl_late_pairs();
+// First verbs of communicators that were called while another verb was under way on their card,
+// since forget: what NCCL does to connect then may wait for the verb.
+int fme_fake_nccl_crowded_starts();
 // Communicators that are neither aborted nor destroyed.
 int fme_fake_nccl_alive();
 }

@@ -65,6 +65,7 @@ FakeNccl open_fake() {
   set(fake.forget, "fme_fake_nccl_forget");
   set(fake.alive, "fme_fake_nccl_alive");
   set(fake.late_pairs, "fme_fake_nccl_late_pairs");
+  set(fake.crowded_starts, "fme_fake_nccl_crowded_starts");
   decltype(&fme_fake_nccl_run_on) run_on = nullptr;
   decltype(&fme_fake_nccl_see) see = nullptr;
   set(run_on, "fme_fake_nccl_run_on");

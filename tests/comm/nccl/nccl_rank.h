@@ -21,6 +21,7 @@ struct FakeNccl {
   decltype(&fme_fake_nccl_forget) forget = nullptr;
   decltype(&fme_fake_nccl_alive) alive = nullptr;
   decltype(&fme_fake_nccl_late_pairs) late_pairs = nullptr;
+  decltype(&fme_fake_nccl_crowded_starts) crowded_starts = nullptr;
 };
 const FakeNccl& fake_nccl();
 

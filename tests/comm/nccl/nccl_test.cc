@@ -121,6 +121,7 @@ TEST_P(NcclOf, EveryVerbMovesWhatItSaysAndCanonicalSumsAreTheTree) {
   EXPECT_EQ(ranks_through(body, [](const RankBody& each) { run_ranks(GetParam(), each); }),
             GetParam());
   EXPECT_EQ(fake_nccl().late_pairs(), 0) << "all are connected by the start";
+  EXPECT_EQ(fake_nccl().crowded_starts(), 0) << "nothing else runs while a link connects";
 }
 
 TEST_P(NcclOf, FastSumsRepeatInAnOrderOfTheirOwn) {
