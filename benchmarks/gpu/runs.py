@@ -51,8 +51,9 @@ class Session:
     def program(self, name):
         return self.bundle / "bin" / name
 
-    def call(self, name, words, limit, variables=None):
-        """The output of a program; None, and a row, where it fails or there is no time left."""
+    def call(self, name, words, limit, variables=None, right=0):
+        """The output of a program; None, and a row, where its exit code is not `right` or there is
+        no time left."""
         left = self.end - time.monotonic() - 5
         if DEVICE != "cuda":
             limit *= 20  # nobody waits for a card
@@ -69,7 +70,7 @@ class Session:
             self.row(name, "failed", str(error)[:80])
             return None
         self.details[name] = {"code": code, "out": out[-6000:], "err": err[-3000:]}
-        if code == 0:
+        if code == right:
             return out
         if code is None:
             self.row(name, "failed", f"no end after {min(limit, left):.0f} s")

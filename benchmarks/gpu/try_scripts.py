@@ -12,7 +12,8 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-PARTS = ("losses", "layouts", "transformers", "profile", "start", "choices", "offload")
+PARTS = ("losses", "layouts", "transformers", "profile", "start", "choices", "offload",
+         "sanitizer")
 # Rows by the begin of their names, and the words that one of them may have.
 WANTED = {
     "30 steps fp32, worst gap to CPU": "0.00e+00", "30 steps fp32, twice": "same bits",
@@ -26,7 +27,17 @@ WANTED = {
     "G1 start to step 1, plans kept": " s", "G1 step, attention own / default": ".",
     "G1 step, products tuned / default": ".", "G1 step, order canonical / default": ".",
     "G1 offload cpu / none": ".", "G1 offload cpu, losses and norms": "same bits",
+    "compute-sanitizer, planted fault": "seen", "compute-sanitizer memcheck": "clean",
+    "compute-sanitizer racecheck": "clean",
 }
+# Stands for NVIDIA's: it finds what is planted, and runs everything else.
+SANITIZER = """#!/bin/sh
+case "$*" in
+  --help) echo --report-api-errors ;;
+  *gtest_filter=Planted*) exit 9 ;;
+  *) while [ "${1##*/}" != fmengine-train ]; do shift; done; exec "$@" ;;
+esac
+"""
 BAD = ("failed", "exit code", "no time left", "DIFFERENT", "MORE THAN", "TOO FAR")
 
 
@@ -34,6 +45,10 @@ def make_bundle(build, bundle):
     (bundle / "bin").mkdir(parents=True)
     for name in ("fmengine", "fmengine-run", "fmengine-train", "late"):
         (bundle / "bin" / name).symlink_to(build / name)
+    sanitizer = bundle / "sanitizer" / "compute-sanitizer"
+    sanitizer.parent.mkdir()
+    sanitizer.write_text(SANITIZER)
+    sanitizer.chmod(0o755)
     for script in [*HERE.glob("*.py"), *HERE.glob("*.json")]:
         (bundle / script.name).symlink_to(script)
 
@@ -43,7 +58,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="fm_gpu_scripts_") as folder:
         bundle, out = pathlib.Path(folder) / "bundle", pathlib.Path(folder) / "out"
         make_bundle(build, bundle)
-        environment = {**os.environ, "FM_GPU_DEVICE": "fake", "FME_PYTHON": sys.executable}
+        environment = {**os.environ, "FM_GPU_DEVICE": "fake", "FME_PYTHON": sys.executable,
+                       "PATH": f"{bundle}/sanitizer:{os.environ['PATH']}"}
         subprocess.run([sys.executable, "-B", HERE / "measure.py", bundle, out, "30000", *PARTS],
                        env=environment, check=True)
         rows = json.loads((out / "gpu.json").read_text())["rows"]
