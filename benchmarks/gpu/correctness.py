@@ -107,8 +107,9 @@ def sanitizer(session):
     parts = {"gradient_accumulation_steps": 1}
     folder = workload.written(session.work, "tiny", "bf16", more=parts, suffix="-checked")
     usage = session.call("compute-sanitizer usage", [program, "--help"], 20) or ""
+    kernels = "--kernel-name" if "--kernel-name" in usage else "--kernel-regex"  # as it was called
     options = [word for option, word in (("--report-api-errors", "no"),
-                                         ("--kernel-regex", "kns=fm7kernels"))
+                                         (kernels, "kns=fm7kernels"))
                if option in usage for word in (option, word)]
     words = [program, "--tool", "memcheck", "--error-exitcode", FOUND, *options,
              session.program("cuda_device_test"), "--gtest_also_run_disabled_tests",
