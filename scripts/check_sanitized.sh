@@ -19,11 +19,16 @@ slow+=':Answers.OfALongConversationThatIsRewrittenGetTextsUpToALimit'
 slow+=':Page.AMillionStepsStayBelowAMegabyte:*.SharedMemoryMovesTheSame/5'
 slow+=':Sizes/ThreadWorld.EveryVerbMovesWhatItSaysAndSumsByTheTree/5'
 slow+=':GradStore.CanonicalOrderOfAnyNumberOfSlotsIsOneTreeOnAnyNumberOfRanks'
-# Damaged frames and long lines are a matter of addresses, verbs one of threads.
+# Damaged frames, long lines and files of ids are a matter of addresses, verbs one of threads: four
+# ranks meet in every way that five do.
 case $kinds in
   thread)
     slow+=':TcpFrames.DamagedOnesAreRefusedOrReadWithoutMoreMemoryThanTheySend'
     slow+=':PrepareText.ALineHasALimit:PrepareText.LongLinesAndNamesAreWhole'
+    slow+=':WriteTokens.MegatronsFilesHaveTheDocumentsOfTheRunsCache'
+    slow+=':WriteTokens.AFlatFileHasTheIdsOfTheRunsCache'
+    slow+=':*/RanksAAABBB:*/RanksABAB:*ThreadWorld.*/4:*TcpWorld.EveryVerb*/2'
+    slow+=':*.ATracedOneMovesTheSame/3:*Staged.EveryVerb*/3:*NcclOf.EveryVerb*/3'
     ;;
   *) slow+=':*World.*' ;;
 esac
