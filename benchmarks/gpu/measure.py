@@ -6,6 +6,7 @@
 BUNDLE: made by prepare.sh. PART: a name of PARTS, or `correct` or `speed` for several; without one
 all, the most important first. What fails is a row of the table, and the next part runs.
 """
+import pathlib
 import sys
 
 import correctness
@@ -19,8 +20,11 @@ def facts(session):
                                  "--format=csv,noheader"], 20)
     session.row("card, driver, clock, power", (said or "?").strip())
     session.peak = next((value for part, value in runs.PEAKS.items() if part in (said or "")), 0.0)
-    free = session.call("host", ["free", "-g"], 10)
-    print(free or "", end="")
+    commit = session.bundle / "commit"
+    session.row("commit", commit.read_text().strip() if commit.exists() else "unknown")
+    memory = pathlib.Path("/proc/meminfo").read_text().split()
+    session.row("host memory", f"{int(memory[1]) / 2**20:.0f} GiB",
+                f"{int(memory[7]) / 2**20:.0f} GiB available")
     report = session.call("report", [session.program("fmengine-train"), "--report"], 30)
     for line in (report or "").splitlines():
         if line.startswith(("GPU", " " * 11)):
@@ -34,7 +38,7 @@ PARTS = {"facts": facts, "tests": correctness.tests, "losses": correctness.losse
          "sanitizer": correctness.sanitizer}
 SEVERAL = {"correct": ["tests", "losses", "layouts", "transformers", "profile", "start",
                        "choices", "ceilings", "sanitizer"],
-           "speed": ["g1", "g4", "offload", "g2"]}
+           "speed": ["g1", "offload", "g4", "g2"]}
 
 
 def main():

@@ -24,6 +24,7 @@ ldd "$bundle"/bin/fmengine-train "$onednn" | awk '$3 ~ /^\// {print $3}' |
   grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' | sort -u |
   while read -r library; do cp -L "$library" "$bundle/lib/"; done
 cp benchmarks/gpu/*.py benchmarks/gpu/*.json "$bundle/"
+git describe --always --dirty --abbrev=12 > "$bundle/commit" 2>/dev/null || true
 strip "$bundle"/bin/* 2>/dev/null || true
 # The peer's kernels are pure Python.
 python3 -m pip download --quiet --no-deps -d "$build" liger-kernel==0.8.5 &&

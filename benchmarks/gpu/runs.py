@@ -1,5 +1,6 @@
 """What the parts of a device run share: the rows of the table, and our program's runs."""
 import json
+import math
 import os
 import pathlib
 import signal
@@ -16,6 +17,11 @@ DEVICE_FAILED = 27  # core/exit_codes.h
 PEAKS = {"B200": 2250e12, "H200": 989e12, "H100": 989e12, "A100": 312e12}
 
 
+def cut(text, most=120_000):
+    """The begin, where most faults are told first, and the end of a long text."""
+    return text if len(text) <= most else f"{text[:most // 2]}\n...\n{text[-most // 2:]}"
+
+
 def run_group(words, limit, folder, environment):
     """(exit code, stdout, stderr) of a program; the code is None where it and all that it started
     were killed at the limit: nothing shares the card with the next measurement."""
@@ -30,8 +36,43 @@ def run_group(words, limit, folder, environment):
             return None, out, err
 
 
+class CardWatch:
+    """What NVIDIA's driver says of the card while a program runs: of memory everything, where each
+    program's own count leaves out some of its libraries' work space."""
+
+    QUERY = "memory.used,clocks.sm,power.draw"
+
+    def __enter__(self):
+        words = ["nvidia-smi", f"--query-gpu={self.QUERY}", "--format=csv,noheader,nounits",
+                 "-lms", "500"]
+        self.text = ""
+        try:
+            self.smi = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                        text=True, start_new_session=True)
+        except OSError:
+            self.smi = None
+        return self
+
+    def __exit__(self, *_):
+        if self.smi:
+            self.smi.terminate()
+            self.text = self.smi.communicate()[0]
+
+    def __str__(self):
+        """"38.2 GB used, 1,755 MHz, 690 W": the most memory, and medians where it works hardest."""
+        lines = [[float(word) for word in line.split(",")] for line in self.text.splitlines()
+                 if line.count(",") == 2 and "N/A" not in line]
+        if not lines:
+            return ""
+        hard = sorted(lines, key=lambda line: line[2])[len(lines) // 2:]
+        clock, power = (statistics.median(line[at] for line in hard) for at in (1, 2))
+        most = max(line[0] for line in lines) * 2**20 / 1e9
+        return f"{most:.1f} GB used, {clock:,.0f} MHz, {power:.0f} W"
+
+
 class Session:
-    """One device run: OUT/gpu.json is written anew with every row."""
+    """One device run: OUT/gpu.json is written anew with every row, OUT/log.txt grows by all that
+    programs say."""
 
     def __init__(self, bundle, out, seconds):
         self.bundle, self.out = pathlib.Path(bundle).resolve(), pathlib.Path(out).resolve()
@@ -70,6 +111,8 @@ class Session:
             self.row(name, "failed", str(error)[:80])
             return None
         self.details[name] = {"code": code, "out": out[-6000:], "err": err[-3000:]}
+        with open(self.out / "log.txt", "a", encoding="utf-8") as log:
+            log.write(f"== {name}: exit code {code}\n{cut(out)}\n-- errors\n{cut(err)}\n")
         if code == right:
             return out
         if code is None:
@@ -136,12 +179,11 @@ def median_step(lines):
     return statistics.median(line["step_time"] for line in lines[2:] or lines)
 
 
-def worst_gap(lines, others):
-    """Between the losses of two runs, relative."""
-    pairs = list(zip(lines, others))
-    if not pairs or len(lines) != len(others):
-        raise ValueError(f"{len(lines)} and {len(others)} steps")
-    return max(abs(a["loss"] - b["loss"]) / abs(a["loss"]) for a, b in pairs)
+def worst_gap(lines, others, key="loss"):
+    """Between the losses, or norms, of two runs, relative; infinite where one has no number."""
+    gaps = [abs(a[key] - b[key]) / abs(a[key]) for a, b in zip(lines, others)]
+    whole = len(lines) == len(others) and gaps and all(map(math.isfinite, gaps))
+    return max(gaps) if whole else math.inf
 
 
 def results(lines):

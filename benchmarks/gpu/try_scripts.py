@@ -16,11 +16,12 @@ PARTS = ("losses", "layouts", "transformers", "profile", "start", "choices", "of
          "sanitizer")
 # Rows by the begin of their names, and the words that one of them may have.
 WANTED = {
-    "30 steps fp32, worst gap to CPU": "0.00e+00", "30 steps fp32, twice": "same bits",
-    "30 steps bf16, worst gap to CPU": "0.00e+00", "30 steps bf16, twice": "same bits",
+    "30 steps fp32, loss, worst gap to CPU": "0.00e+00", "30 steps fp32, twice": "same bits",
+    "30 steps bf16, grad_norm, worst gap to CPU": "0.00e+00", "30 steps bf16, twice": "same bits",
     "ZeRO 0 on 2 ranks": "bits of one rank", "ZeRO 1 on 2 ranks": "bits of one rank",
     "ZeRO 2 on 2 ranks": "bits of one rank", "ZeRO 3 on 2 ranks": "bits of one rank",
-    "a pipeline on 2 ranks": "bits of one rank", "30 steps bf16, worst gap to transformers": "e-0",
+    "a pipeline on 2 ranks": "bits of one rank",
+    "30 steps bf16, grad_norm, worst gap to transformers": "e-0",
     "G1 traced step": " ms", "G1 class products": " ms", "G1 class update": " ms",
     "G1 kernel gemm": " ms", "G1 instruction forward": " ms",
     "G1 memory taken after step 1": "0 bytes", "G1 start to step 1, no plans kept": " s",
