@@ -79,6 +79,14 @@ cpu_set_t cores_of(int part, int parts) {
   _exit(127);
 }
 
+bool asks(int signal) { return signal == SIGTERM || signal == SIGINT || signal == SIGHUP; }
+
+// Of the codes of one group the heaviest counts.
+int weight_of(int code) {
+  if (code > 128 && asks(code - 128)) return 1;
+  return code == 0 ? 0 : 2;
+}
+
 // A file's end, where ranks write into files.
 std::vector<std::string> tail_of(const std::filesystem::path& path) {
   std::ifstream file(path);
@@ -105,6 +113,8 @@ Children::Children(OnLine on_line, int control) : on_line_(std::move(on_line)), 
   signals_ = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
   FM_CHECK(signals_ >= 0, "signals cannot be queued");
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGCHLD, SIG_DFL);  // an ignored one would be nobody's to wait for
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
 Children::~Children() {
@@ -168,27 +178,33 @@ void Children::start(const ChildSpec& spec) {
   children_.push_back(std::move(child));
 }
 
-// All that is there now.
-void Children::read(int child, Stream stream) {
+// Some of what is there: one that is never empty keeps nobody from anything else. False: nothing
+// is.
+bool Children::read(int child, Stream stream) {
   Child& own = children_[static_cast<std::size_t>(child)];
   LineReader& from = stream == Stream::kOut ? own.out : own.err;
   std::array<char, 65536> bytes;
-  ssize_t got = 0;
-  while (from.fd >= 0 && (got = ::read(from.fd, bytes.data(), bytes.size())) > 0) {
-    from.rest.append(bytes.data(), static_cast<std::size_t>(got));
-    std::size_t begin = 0;
-    for (std::size_t end = 0; (end = from.rest.find('\n', begin)) != std::string::npos;) {
-      const std::string line = from.rest.substr(begin, end - begin);
-      begin = end + 1;
-      if (from.last.size() == kLastLines) from.last.erase(from.last.begin());
-      from.last.push_back(line);
-      on_line_(child, stream, line);
-    }
-    from.rest.erase(0, begin);
-    if (from.rest.size() > kLongestLine) on_line_(child, stream, std::exchange(from.rest, ""));
+  const ssize_t got = from.fd < 0 ? -1 : ::read(from.fd, bytes.data(), bytes.size());
+  if (got == 0) finish(child, stream);
+  if (got <= 0) return false;
+  from.rest.append(bytes.data(), static_cast<std::size_t>(got));
+  std::size_t begin = 0;
+  for (std::size_t end = 0; (end = from.rest.find('\n', begin)) != std::string::npos;) {
+    const std::string line = from.rest.substr(begin, end - begin);
+    begin = end + 1;
+    if (from.last.size() == kLastLines) from.last.erase(from.last.begin());
+    from.last.push_back(line);
+    on_line_(child, stream, line);
   }
-  const bool over = from.fd >= 0 && (got == 0 || own.pid == 0);
-  if (!over) return;
+  from.rest.erase(0, begin);
+  if (from.rest.size() > kLongestLine) on_line_(child, stream, std::exchange(from.rest, ""));
+  return true;
+}
+
+void Children::finish(int child, Stream stream) {
+  Child& own = children_[static_cast<std::size_t>(child)];
+  LineReader& from = stream == Stream::kOut ? own.out : own.err;
+  if (from.fd < 0) return;
   if (!from.rest.empty()) {
     from.last.push_back(from.rest);
     on_line_(child, stream, std::exchange(from.rest, ""));
@@ -212,16 +228,33 @@ void Children::read_control(Happened& happened) {
 }
 
 void Children::reap(Happened& happened) {
-  int status = 0;
-  for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-    const auto at = std::ranges::find(children_, pid, &Child::pid);
+  constexpr auto kToBeAsked = std::chrono::seconds(3);  // where others have the signal before us
+  siginfo_t dead{};
+  while (waitid(P_ALL, 0, &dead, WEXITED | WNOHANG | WNOWAIT) == 0 && dead.si_pid != 0) {
+    const pid_t group = getpgid(dead.si_pid);
+    int status = 0;
+    waitpid(dead.si_pid, &status, 0);
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    const auto at = std::ranges::find_if(children_, [&](const Child& child) {
+      return child.pid == dead.si_pid || (child.pid == group && child.code);
+    });
     if (at == children_.end()) continue;
-    at->pid = 0;
-    const int child = static_cast<int>(at - children_.begin());
-    happened.ends.push_back(
-        {child, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)});
-    read(child, Stream::kOut);  // what it said last
-    read(child, Stream::kErr);
+    if (at->pid == dead.si_pid && WIFSIGNALED(status) && asks(WTERMSIG(status))) {
+      at->held = at->asked ? Clock::time_point::max() : Clock::now() + kToBeAsked;
+    }
+    if (!at->code || weight_of(code) > weight_of(*at->code)) at->code = code;
+  }
+  for (int child = 0; child < count(); ++child) {
+    Child& own = children_[static_cast<std::size_t>(child)];
+    if (own.pid == 0 || !own.code) continue;
+    if (Clock::now() < own.held && kill(-own.pid, 0) == 0) continue;
+    own.pid = 0;
+    happened.ends.push_back({child, *own.code});
+    for (const Stream stream : {Stream::kOut, Stream::kErr}) {  // what it said last
+      constexpr int kLargestPipe = 16;                          // reads
+      for (int left = kLargestPipe; left > 0 && read(child, stream);) --left;
+      finish(child, stream);
+    }
     close_input(child);
   }
 }
@@ -233,7 +266,11 @@ Happened Children::wait(int limit_ms) {
     waits.push_back({child.err.fd, POLLIN, 0});
   }
   Happened happened;
-  if (poll(waits.data(), waits.size(), limit_ms) <= 0) return happened;
+  constexpr int kLookMs = 100;  // at groups whose leaders have ended
+  const bool looks = std::ranges::any_of(
+      children_, [](const Child& child) { return child.pid != 0 && child.code.has_value(); });
+  const bool often = looks && (limit_ms < 0 || limit_ms > kLookMs);
+  poll(waits.data(), waits.size(), often ? kLookMs : limit_ms);
   for (int child = 0; child < count(); ++child) {
     const auto at = static_cast<std::size_t>(2 + 2 * child);
     if (waits[at].revents != 0) read(child, Stream::kOut);
@@ -242,7 +279,9 @@ Happened Children::wait(int limit_ms) {
   signalfd_siginfo info{};
   while (::read(signals_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
     const int number = static_cast<int>(info.ssi_signo);
-    if (number != SIGCHLD) happened.signals.push_back(number);
+    if (number != SIGCHLD) {
+      happened.signals.push_back({number, static_cast<pid_t>(info.ssi_pid)});
+    }
   }
   reap(happened);
   if (control_ >= 0 && waits[1].revents != 0) read_control(happened);
@@ -250,8 +289,13 @@ Happened Children::wait(int limit_ms) {
 }
 
 void Children::signal(int child, int number) {
-  const pid_t pid = children_[static_cast<std::size_t>(child)].pid;
-  if (pid != 0) kill(-pid, number);
+  constexpr auto kToDie = std::chrono::seconds(1);
+  Child& own = children_[static_cast<std::size_t>(child)];
+  if (own.pid == 0) return;
+  kill(-own.pid, number);
+  own.asked = own.asked || asks(number);
+  if (!own.code) return;
+  own.held = number == SIGKILL ? Clock::now() + kToDie : Clock::time_point::max();
 }
 
 void Children::signal_all(int number) {

@@ -3,9 +3,11 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,19 +27,28 @@ struct ChildSpec {
 
 enum class Stream : std::uint8_t { kOut, kErr };
 
+// A shell that SIGTERM, SIGINT or SIGHUP ended stands for what it has started. Where that was asked
+// of it (signal(), within 3 s), it has ended when no process of its group lives, with the code of
+// one of them that is neither 0 nor such a signal's, where there is one.
 struct ChildEnd {
   int child = 0;  // by order of start
   int code = 0;   // 128 + the signal's number where a signal ended it
 };
 
+struct SignalFrom {
+  int number = 0;
+  pid_t sender = 0;  // 0: the kernel, for a terminal
+};
+
 struct Happened {
   std::vector<ChildEnd> ends;         // in the order in which they were noticed
-  std::vector<int> signals;           // that came to this process
+  std::vector<SignalFrom> signals;    // that came to this process
   std::vector<std::string> controls;  // lines that came through the control file
   bool control_closed = false;
 };
 
-// Every child leads a process group of its own and dies with the thread that started it.
+// Every child leads a process group of its own and dies with the thread that started it. What loses
+// its parent below this process becomes its child.
 //
 // Invariant: SIGCHLD, SIGTERM, SIGINT and SIGHUP are blocked while it lives.
 // Thread:    one, which lives as long as the children shall.
@@ -57,7 +68,7 @@ class Children {
   // To the group of a child that lives, or of all.
   void signal(int child, int number);
   void signal_all(int number);
-  // Nothing where the pipe is closed or full.
+  // Nothing where the pipe is closed.
   void say(int child, const std::string& text);
   void close_input(int child);
   int living() const;
@@ -67,18 +78,23 @@ class Children {
   std::vector<std::string> last_lines(int child) const;
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct LineReader {
     int fd = -1;
     std::string rest = {};               // of a line that has not ended
     std::vector<std::string> last = {};  // lines
   };
   struct Child {
-    pid_t pid = 0;  // 0: it has ended
+    pid_t pid = 0;                 // and of its group; 0: it has ended
+    bool asked = false;            // to end
+    std::optional<int> code = {};  // of a leader that has ended before its group
+    Clock::time_point held = {};   // until when its group may live, then
     int input = -1;
     LineReader out = {}, err = {};
     std::string log_folder;
   };
-  void read(int child, Stream stream);
+  bool read(int child, Stream stream);
+  void finish(int child, Stream stream);
   void read_control(Happened& happened);
   void reap(Happened& happened);
 

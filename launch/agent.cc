@@ -29,6 +29,8 @@ using core::Stream;
 
 constexpr int kPeerLost = static_cast<int>(core::ExitCode::kPeerLost);
 constexpr int kPreempted = static_cast<int>(core::ExitCode::kPreempted);
+constexpr int kOurs =
+    10;  // the first code of fmengine's programs; others return 1 when told to end
 
 // A port of all addresses of this host that is bound and not listened at: the kernel gives it to
 // nobody else, and rank 0, which also sets SO_REUSEADDR, may listen there.
@@ -79,7 +81,7 @@ const Noticed* first_failure(const std::vector<Noticed>& ends) {
   const Fits best_first[] = {
       [&](const Noticed& one) { return !one.told && own(one); },
       [&](const Noticed& one) { return !one.told && one.end.code > 128; },
-      [&](const Noticed& one) { return own(one) && one.end.code != 128 + SIGKILL; },
+      [&](const Noticed& one) { return own(one) && one.end.code >= kOurs && one.end.code < 128; },
       [&](const Noticed& one) { return !one.told && !is_stop(one.end.code); }};
   for (const Fits& fits : best_first) {
     if (const Noticed* const at = first(fits)) return at;
@@ -94,8 +96,10 @@ struct Watched {
   std::optional<comm::Deadline> deadline;
   std::optional<comm::Deadline> patience;  // of an effect, whose cause is not known yet
   std::vector<Noticed> ends;
-  int asked = 0;  // the signal
-  int code = 0;   // where no child is the cause
+  int asked = 0;                            // the signal
+  pid_t sender = 0;                         // of it
+  std::optional<comm::Deadline> same = {};  // until when another signal means the first one
+  int code = 0;                             // where no child is the cause
   bool lost = false;
 
   // For how long nothing is to be done; -1: without limit.
@@ -117,8 +121,9 @@ struct Watched {
   }
 };
 
-void take_ends(const Happened& now, Children& children, const Orders& orders, Watched& watched) {
-  const bool told = watched.ordered >= Watched::Ordered::kEnd;
+// `told`: all were told to end before.
+void take_ends(const Happened& now, bool told, Children& children, const Orders& orders,
+               Watched& watched) {
   for (const ChildEnd& end : now.ends) watched.ends.push_back({end, told});
   for (const ChildEnd& end : now.ends) {
     const bool asked = watched.asked != 0 || watched.ordered == Watched::Ordered::kStop;
@@ -133,23 +138,28 @@ void take_ends(const Happened& now, Children& children, const Orders& orders, Wa
 }
 
 void take_orders(const Happened& now, Children& children, const Orders& orders, Watched& watched) {
-  std::vector<int> signals = now.signals;
-  for (const std::string& line : now.controls) {
-    if (line == "stop") signals.push_back(SIGTERM);
-  }
-  if (!orders.stop_file.empty() && watched.asked == 0 &&
-      access(orders.stop_file.c_str(), F_OK) == 0) {
-    signals.push_back(SIGTERM);
-  }
-  for (const int number : signals) {
-    if (watched.asked != 0 && watched.ordered != Watched::Ordered::kKill) {
+  // One order to stop may come by several ways, and through a terminal to several processes.
+  constexpr int kSameMs = 5'000;
+  const auto ask = [&](const core::SignalFrom& signal) {
+    const int number = signal.number;
+    const bool again = watched.asked != 0 && watched.ordered != Watched::Ordered::kKill;
+    const bool by_hand =
+        number == SIGINT && watched.asked == SIGINT && signal.sender == watched.sender;
+    if (again && (by_hand || watched.same->passed())) {
       watched.ordered = Watched::Ordered::kKill;
       watched.code = 128 + number;
       children.signal_all(SIGKILL);
     }
+    if (watched.asked == 0) watched.same.emplace(kSameMs);
+    watched.sender = signal.sender;
     watched.asked = number;
     watched.stop(children, orders);
-  }
+  };
+  const bool by_launcher =
+      std::ranges::find(now.controls, "stop") != now.controls.end() ||
+      (!orders.stop_file.empty() && access(orders.stop_file.c_str(), F_OK) == 0);
+  if (by_launcher && watched.asked == 0) ask({SIGTERM});
+  for (const core::SignalFrom& each : now.signals) ask(each);
   if (now.control_closed || (orders.failed && orders.failed())) {
     watched.code = kPeerLost;
     watched.lost = watched.lost || now.control_closed;
@@ -196,8 +206,9 @@ Outcome oversee(core::Children& children, const Orders& orders) {
   Watched watched;
   while (children.living() > 0) {
     const Happened now = children.wait(watched.limit_ms(looks ? kLookMs : -1));
-    take_ends(now, children, orders, watched);
-    take_orders(now, children, orders, watched);
+    const bool told = watched.ordered >= Watched::Ordered::kEnd;
+    take_orders(now, children, orders, watched);  // first: an end may be what a signal asked for
+    take_ends(now, told, children, orders, watched);
     if (watched.patience && watched.patience->passed()) watched.end(children, orders);
     if (watched.deadline && watched.deadline->passed()) {
       watched.deadline.reset();

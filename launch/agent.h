@@ -29,9 +29,9 @@ struct Outcome {
 
 // Until no child lives. The first failure ends all; one that returned 20, because of another, does
 // so after patience_ms. Which was first: before those that returned 20 comes one that a signal
-// ended or that returned another code; what ended after it was told to does not count. The first
-// SIGTERM, SIGINT, SIGHUP or "stop" through the control file asks the children to save and end, as
-// does one that returns 75; the second kills them.
+// ended or that returned another code; of what ended after it was told to, codes of fmengine's own
+// count. The first SIGTERM, SIGINT, SIGHUP or "stop" through the control file asks the children to
+// save and end, as does one that returns 75; another signal after 5 s, or a second SIGINT, kills.
 Outcome oversee(core::Children& children, const Orders& orders);
 
 struct AgentJob {

@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "comm/waiting.h"
 #include "core/check.h"
@@ -26,6 +27,7 @@ namespace {
 
 using core::ChildEnd;
 using core::Children;
+using core::Happened;
 using core::Input;
 using core::Stream;
 
@@ -63,6 +65,8 @@ std::string names_of(const LaunchPlan& plan, std::string_view separator) {
 }
 
 std::string name_of(const std::string& variable) { return variable.substr(0, variable.find('=')); }
+
+bool by_pdsh(const LaunchPlan& plan) { return plan.transport == Transport::kPdsh && !plan.here; }
 
 int ranks_of(const LaunchPlan& plan) {
   int ranks = 0;
@@ -129,7 +133,7 @@ std::string pdsh_ssh_arguments(const LaunchPlan& plan) {
 // A file that only this user reads, in the working folder, which all hosts see.
 class JobFile {
  public:
-  explicit JobFile(const std::string& text) : path_(name()) {
+  JobFile(const std::string& text, const std::string& restart) : path_(name(restart)) {
     const int fd = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     const bool whole = fd >= 0 &&
                        write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
@@ -147,16 +151,28 @@ class JobFile {
   JobFile(const JobFile&) = delete;
   JobFile& operator=(const JobFile&) = delete;
   // Once all agents have read it.
-  void remove() const { unlink(path_.c_str()); }
-  void ask_to_stop() const { close(open(stop_file(path_).c_str(), O_WRONLY | O_CREAT, 0600)); }
+  void remove() {
+    if (!std::exchange(removed_, true)) unlink(path_.c_str());
+  }
+  void ask_to_stop() {
+    if (std::exchange(stops_, true)) return;
+    const int fd = open(stop_file(path_).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0) return void(close(fd));
+    std::fprintf(stderr, "fmengine-launch: hosts cannot be told to stop (%s: %s)\n",
+                 stop_file(path_).c_str(), std::strerror(errno));
+  }
   const std::string& path() const { return path_; }
-  static std::string name() {
-    return core::concat(std::filesystem::current_path().string(), "/.fmengine-launch-", getpid());
+  // Of this process, where others on this host and on others may share the folder.
+  static std::string name(const std::string& restart) {
+    static const std::string kTag = new_token().substr(0, 16);
+    return core::concat(std::filesystem::current_path().string(), "/.fmengine-launch-", kTag, "-",
+                        restart);
   }
   static std::string stop_file(const std::string& path) { return path + ".stop"; }
 
  private:
   std::string path_;
+  bool removed_ = false, stops_ = false;
 };
 
 // What agents have told.
@@ -180,8 +196,10 @@ int node_that_pdsh_lost(const LaunchPlan& plan, const std::string& line) {
       line.starts_with("pdsh@") && parts.size() > 3 &&
       (line.find(" exited with ") != line.npos || line.find(" killed by ") != line.npos);
   if (!ended) return -1;
-  const auto at =
-      std::ranges::find(plan.hosts, parts[1].substr(0, parts[1].size() - 1), &HostSlots::host);
+  const std::string name = parts[1].substr(0, parts[1].size() - 1) + ".";
+  const auto at = std::ranges::find_if(plan.hosts, [&](const HostSlots& one) {
+    return (one.host + ".").starts_with(name);  // pdsh cuts a common domain off
+  });
   return at == plan.hosts.end() ? -1 : static_cast<int>(at - plan.hosts.begin());
 }
 
@@ -220,10 +238,11 @@ void take_line(const LaunchPlan& plan, Stream stream, const std::string& line, T
 }
 
 int report(const LaunchPlan& plan, Told& told, const Outcome& outcome) {
-  if (told.ends.empty()) {
-    const bool lost = outcome.code == kSshFailed && outcome.child >= 0 &&
-                      plan.transport == Transport::kSsh && !plan.here;
-    if (!lost) return outcome.code;
+  if (outcome.asked && outcome.child < 0 && outcome.code > 128) return outcome.code;  // killed
+  const bool lost = outcome.code == kSshFailed && outcome.child >= 0 &&
+                    plan.transport == Transport::kSsh && !plan.here;
+  if (told.ends.empty() && !lost) return outcome.code;
+  if (lost && (told.ends.empty() || told.ends[0].code == kPeerLost)) {
     const bool began = told.started.contains(outcome.child);
     std::fprintf(stderr, "fmengine-launch: %s %s\n",
                  plan.hosts[static_cast<std::size_t>(outcome.child)].host.c_str(),
@@ -274,14 +293,16 @@ int run_once(const LaunchPlan& plan, bool* asked) {
     nodes.push_back({host.host, core::join(slots, ","), static_cast<int>(host.slots.size())});
   }
   const std::string text = job_text(plan.job, nodes);
-  const bool by_file = plan.transport == Transport::kPdsh && !plan.here;
+  const bool by_file = by_pdsh(plan);
   const bool by_pipe = plan.transport == Transport::kSsh || plan.here;
   std::optional<JobFile> file;
-  if (by_file) file.emplace(text);
+  if (by_file) file.emplace(text, plan.job.restart);
   Told told;
   Children children([&](int, Stream stream, const std::string& line) {
     take_line(plan, stream, line, told);
     if (file && told.started.size() == plan.hosts.size()) file->remove();
+    // As the end of ssh tells the agents of other hosts.
+    if (file && !told.ends.empty() && told.ends[0].code == kPreempted) file->ask_to_stop();
   });
   for (const Words& words : commands_of(plan, by_file ? file->path() : "-")) {
     children.start({.words = words,
@@ -308,19 +329,25 @@ int run_once(const LaunchPlan& plan, bool* asked) {
   return report(plan, told, outcome);
 }
 
-// Those on which `true` works, in order.
-std::vector<HostSlots> hosts_that_answer(const LaunchPlan& plan) {
+// Those on which `true` works, in order. A signal ends the question, and is `asked` then.
+std::vector<HostSlots> hosts_that_answer(const LaunchPlan& plan, int* asked) {
   std::set<int> answered;
   Children children([](int, Stream, const std::string&) {});
+  const auto wait = [&](int limit_ms) {
+    const Happened now = children.wait(limit_ms);
+    if (!now.signals.empty()) *asked = now.signals[0].number;
+    for (const ChildEnd& end : now.ends) {
+      if (end.code == 0) answered.insert(end.child);
+    }
+  };
+  // Behind a pdsh that was killed, agents may still be ending their ranks.
+  const comm::Deadline pause(by_pdsh(plan) ? 2'000 : 0);
+  while (!pause.passed() && *asked == 0) wait(pause.left_ms());
   for (const HostSlots& host : plan.hosts) {
     children.start({.words = question_to(plan, host.host), .environment = environment_for(plan)});
   }
   const comm::Deadline deadline(20'000);
-  while (children.living() > 0 && !deadline.passed()) {
-    for (const ChildEnd& end : children.wait(deadline.left_ms()).ends) {
-      if (end.code == 0) answered.insert(end.child);
-    }
-  }
+  while (children.living() > 0 && !deadline.passed() && *asked == 0) wait(deadline.left_ms());
   std::vector<HostSlots> hosts;
   for (const int index : answered) hosts.push_back(plan.hosts[static_cast<std::size_t>(index)]);
   return hosts;
@@ -378,11 +405,10 @@ std::vector<Words> commands_of(const LaunchPlan& plan, const std::string& job_fi
 
 std::vector<std::string> question_to(const LaunchPlan& plan, const std::string& host) {
   if (plan.here) return {"true"};
-  const bool by_pdsh = plan.transport == Transport::kPdsh;
   LaunchPlan asked = plan;
   if (plan.transport == Transport::kOpenMpi) asked.launcher_args.clear();  // words of mpirun
   Words words = ssh_to(asked, host);
-  if (by_pdsh) {
+  if (by_pdsh(plan)) {
     words = {"pdsh", "-S", "-f", "1024", "-u", "20", "-w", host};
     words.insert(words.end(), plan.launcher_args.begin(), plan.launcher_args.end());
   }
@@ -392,13 +418,9 @@ std::vector<std::string> question_to(const LaunchPlan& plan, const std::string& 
 
 std::string printed(const LaunchPlan& plan) {
   std::string text;
-  for (const Words& words : commands_of(
-           plan, plan.transport == Transport::kPdsh && !plan.here ? JobFile::name() : "-")) {
-    if (plan.transport == Transport::kPdsh && !plan.here) {
-      text +=
-          "PDSH_RCMD_TYPE=ssh PDSH_SSH_ARGS_APPEND=" + core::shell_word(pdsh_ssh_arguments(plan)) +
-          " ";
-    }
+  for (const Words& words : commands_of(plan, by_pdsh(plan) ? JobFile::name("0") : "-")) {
+    const std::string append = core::shell_word(pdsh_ssh_arguments(plan));
+    if (by_pdsh(plan)) text += "PDSH_RCMD_TYPE=ssh PDSH_SSH_ARGS_APPEND=" + append + " ";
     text += quoted(words) + "\n";
   }
   return text;
@@ -407,16 +429,20 @@ std::string printed(const LaunchPlan& plan) {
 int launch_on(LaunchPlan plan, const Restarts& restarts) {
   const int wanted =
       restarts.min_nodes > 0 ? restarts.min_nodes : static_cast<int>(plan.hosts.size());
+  const std::vector<HostSlots> all = plan.hosts;
   for (int start = 0;; ++start) {
     plan.job.restart = std::to_string(start);
     bool asked = false;
     const int code = run_once(plan, &asked);
     if (code == 0 || asked || !core::may_try_again(code) || start >= restarts.most) return code;
-    std::vector<HostSlots> hosts = hosts_that_answer(plan);
+    plan.hosts = all;  // one may be back
+    int number = 0;
+    std::vector<HostSlots> hosts = hosts_that_answer(plan, &number);
+    if (number != 0) return 128 + number;
     const int answer = static_cast<int>(hosts.size());
     std::fprintf(stderr,
                  "fmengine-launch: restart %d of %d after exit code %d, %d of %zu hosts answer\n",
-                 start + 1, restarts.most, code, answer, plan.hosts.size());
+                 start + 1, restarts.most, code, answer, all.size());
     if (answer < wanted) {
       std::fprintf(stderr,
                    "fmengine-launch: %d hosts are required; mend them, or give a smaller "

@@ -93,7 +93,7 @@ def killed(case, references):
 
 def stopped(case, references):
     """SIGSTOP of a rank, for ever."""
-    signalled(case, references, signal.SIGSTOP, "rank {}")
+    signalled(case, references, signal.SIGSTOP, "rank {} (host")
 
 
 def cut(case, references):
