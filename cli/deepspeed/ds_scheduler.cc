@@ -139,7 +139,8 @@ void refuse_type(const JsonView& settings, const std::string& type, Findings& fi
   findings.refuse(settings.line("scheduler.type"), "scheduler.type = \"" + type + "\"",
                   (torch ? "it comes later" : "DeepSpeed does not recognize LR scheduler " + type) +
                       (near.empty() || torch ? "" : ", did you mean \"" + near + "\"?") +
-                      ", today there are " + core::join(names, ", "));
+                      ", today there are " + core::join(names, ", ") +
+                      "; without the block --lr_scheduler_type has the Trainer's");
 }
 
 }  // namespace

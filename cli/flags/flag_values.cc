@@ -51,7 +51,7 @@ std::optional<std::int64_t> whole_number(const std::string& word) {
 std::string help_text(const Program& program) {
   std::vector<std::string> groups;  // in the order of the table
   for (const FlagRow& flag : program.flags) {
-    if (groups.empty() || groups.back() != flag.group) groups.emplace_back(flag.group);
+    if (std::ranges::find(groups, flag.group) == groups.end()) groups.emplace_back(flag.group);
   }
   groups.emplace_back("Other");
   std::string text = make_options(program).help(groups);
