@@ -348,8 +348,10 @@ class Trainer {
       enter(core::RunPhase::kEvaluation, progress_.step);
       line.eval_loss = evaluation_->run();
       enter(core::RunPhase::kBetweenSteps, progress_.step);
-      progress_.best = after_evaluation(progress_.best, progress_.step, *line.eval_loss,
-                                        options_.early_stopping_threshold);
+      if (progress_.consecutive_skips == 0) {  // else there will be no checkpoint of it
+        progress_.best = after_evaluation(progress_.best, progress_.step, *line.eval_loss,
+                                          options_.early_stopping_threshold);
+      }
     }
     line.best = progress_.best;
     return line;
@@ -473,9 +475,14 @@ class Trainer {
     save(Must::kSucceed);
     const std::int64_t best = progress_.best.step;
     if (options_.load_best_model && best >= 0 && best != progress_.step) {
-      load_step(options_, best, state_);
-      log_.say(core::concat("the best evaluation was in step ", best, " (loss ",
-                            progress_.best.loss, "): that model is exported"));
+      const bool there = load_step(options_, best, state_);
+      const std::string words = core::concat("the best evaluation was in step ", best, " (loss ",
+                                             progress_.best.loss, "): ");
+      if (there) log_.say(words + "that model is exported");
+      if (!there) {
+        log_.warn(words + "its checkpoint is not in " + options_.output_dir +
+                  ", the last model is exported");
+      }
     }
     enter(core::RunPhase::kExport, progress_.step);
     export_model(options_, opened_.facts, state_, export_target(options_, opened_.facts));

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstdio>
+#include <filesystem>
 #include <map>
+#include <system_error>
 #include <utility>
 
 #include "checkpoint/find_checkpoint.h"
@@ -285,12 +287,16 @@ std::optional<ProgressState> resume_state(const TrainOptions& options, RankState
   return std::nullopt;
 }
 
-void load_step(const TrainOptions& options, std::int64_t step, RankState& state) {
+bool load_step(const TrainOptions& options, std::int64_t step, RankState& state) {
   const std::string path = options.output_dir + "/" + checkpoint::tag_of_step(step);
+  std::error_code ignored;
+  const bool missing = state.world.rank() == 0 && !std::filesystem::exists(path, ignored);
+  if (!comm::first_problem(state.world, missing ? path : "").empty()) return false;
   const auto found =
       checkpoint::find_checkpoint(options.output_dir, checkpoint::Resume::kPath, path, state.world);
   FM_CHECK(found, "a path names a checkpoint, or finding it throws");
   load(*found, options, Moments::kRead, state);
+  return true;
 }
 
 void load_weights(const checkpoint::FoundCheckpoint& found, const TrainOptions& options,

@@ -43,8 +43,9 @@ std::string not_finite_text(const std::string& broken, const std::string& way_ba
 void check_output_dir(const std::string& output_dir);
 
 // Weights and moments of the checkpoint of that step in output_dir, to be exported: what units read
-// is not made anew. Collective. Throws as a resume from its path does.
-void load_step(const TrainOptions& options, std::int64_t step, RankState& state);
+// is not made anew. False: there is no such folder. Collective. Throws as a resume from its path
+// does.
+bool load_step(const TrainOptions& options, std::int64_t step, RankState& state);
 
 // Collective. The trained weights of a checkpoint, without its moments. Throws as load_step does.
 void load_weights(const checkpoint::FoundCheckpoint& found, const TrainOptions& options,

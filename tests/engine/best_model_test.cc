@@ -70,6 +70,25 @@ TEST_F(BestModel, IsExportedInTheEnd) {
   EXPECT_NE(exported(plain), exported(whole));
 }
 
+TEST_F(BestModel, ThatIsNotThereAnyMoreIsNoEnd) {
+  TrainOptions moved = overfitting("moved", 8);
+  moved.load_best_model = true;
+  ASSERT_EQ(run(moved, 2), 0);
+  const int best = best_of(moved);
+  ASSERT_LT(best, 8);
+  fs::remove_all(moved.output_dir + "/global_step" + std::to_string(best));
+  moved.train_steps = 12;
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(run(moved, 2), 0);
+  const std::string said =
+      testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("the last model is exported"), std::string::npos) << said;
+  const TrainOptions plain = overfitting("plain", 12);
+  ASSERT_EQ(run(plain, 2), 0);
+  EXPECT_EQ(exported(plain), exported(moved));
+}
+
 TEST_F(BestModel, NoBetterEvaluationEndsTheRun) {
   TrainOptions patient = overfitting("patient", 40);
   patient.early_stopping_patience = 3;
