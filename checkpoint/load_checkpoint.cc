@@ -59,6 +59,42 @@ class ReadableFile {
   int fd_;
 };
 
+std::int64_t end_of(const SlicePlace& place) { return (place.begin + place.bytes()).count(); }
+
+// What a rank wants; places may overlap (a tied matrix is wanted twice), and are as many as rows
+// where ranks share columns.
+class SortedPlaces {
+ public:
+  explicit SortedPlaces(std::vector<SlicePlace> all) : all_(std::move(all)) {
+    std::ranges::stable_sort(all_, {}, begin_of);
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      const bool first = i == 0 || all_[i].file != all_[i - 1].file;
+      ends_.emplace_back(all_[i].file,
+                         first ? end_of(all_[i]) : std::max(ends_.back().second, end_of(all_[i])));
+    }
+  }
+
+  // Those that share bytes with the range.
+  std::vector<SlicePlace> in(const ManifestRange& range) const {
+    const auto file = static_cast<std::size_t>(range.file);
+    const auto first = std::ranges::upper_bound(ends_, std::pair(file, range.offset));
+    const auto last =
+        std::ranges::lower_bound(all_, std::pair(file, range.offset + range.bytes), {}, begin_of);
+    std::vector<SlicePlace> common;
+    for (auto at = all_.begin() + (first - ends_.begin()); at < last; ++at) {
+      if (end_of(*at) > range.offset) common.push_back(*at);
+    }
+    return common;
+  }
+
+ private:
+  static std::pair<std::size_t, std::int64_t> begin_of(const SlicePlace& place) {
+    return {place.file, place.begin.count()};
+  }
+  std::vector<SlicePlace> all_;                             // by file and begin
+  std::vector<std::pair<std::size_t, std::int64_t>> ends_;  // the file, its largest end so far
+};
+
 class Loader {
  public:
   Loader(const FoundCheckpoint& found, const std::vector<FileSpec>& files)
@@ -105,11 +141,12 @@ class Loader {
 
   // Fills the slices from ranges whose CRC is right; those numbered rank, rank + size, ... are
   // checked whether they are wanted or not. "" or what is damaged.
-  std::string fill(const std::vector<SlicePlace>& places, int rank, int size) const {
+  std::string fill(const std::vector<SlicePlace>& wanted_places, int rank, int size) const {
+    const SortedPlaces places(wanted_places);
     std::vector<std::byte> block;
     for (std::size_t i = 0; i < manifest_.ranges.size(); ++i) {
       const ManifestRange& range = manifest_.ranges[i];
-      const auto wanted = places_in(range, places);
+      const auto wanted = places.in(range);
       const bool assigned = static_cast<int>(i % static_cast<std::size_t>(size)) == rank;
       if (wanted.empty() && !assigned) continue;
       const ReadableFile& file = *open_[static_cast<std::size_t>(range.file)];
@@ -125,23 +162,6 @@ class Loader {
   }
 
  private:
-  static std::int64_t end_of(const SlicePlace& place) {
-    return (place.begin + place.bytes()).count();
-  }
-
-  // Those that share bytes with the range; places may overlap (a tied matrix is wanted twice).
-  static std::vector<SlicePlace> places_in(const ManifestRange& range,
-                                           const std::vector<SlicePlace>& places) {
-    std::vector<SlicePlace> common;
-    for (const SlicePlace& place : places) {
-      const bool apart = place.file != static_cast<std::size_t>(range.file) ||
-                         end_of(place) <= range.offset ||
-                         place.begin.count() >= range.offset + range.bytes;
-      if (!apart) common.push_back(place);
-    }
-    return common;
-  }
-
   static void copy_common(const ManifestRange& range, std::span<const std::byte> block,
                           const SlicePlace& place) {
     const std::int64_t begin = std::max(range.offset, place.begin.count());

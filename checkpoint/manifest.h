@@ -36,7 +36,7 @@ struct ManifestRange {  // also what ranks send each other: plain numbers only
   std::int64_t offset = 0;
   std::int64_t bytes = 0;
   std::uint32_t crc = 0;
-  std::uint32_t unused = 0;
+  std::uint32_t of_columns = 0;  // 1: a row of some columns of a matrix; not written
 };
 
 struct Manifest {

@@ -246,7 +246,8 @@ class SaveCourse::Saver {
         ranges_.push_back({.file = static_cast<std::int64_t>(place.file),
                            .offset = offset,
                            .bytes = static_cast<std::int64_t>(piece.size_bytes()),
-                           .crc = crc_of(piece, place, at)});
+                           .crc = crc_of(piece, place, at),
+                           .of_columns = place.slice->rows > 1 ? 1U : 0U});
         file.write_at(core::Bytes(offset), std::as_bytes(piece));
       }
     }
@@ -305,12 +306,34 @@ class SaveCourse::Saver {
     }
   }
 
+  // Rows of columns that lie side by side as one, up to kRangeBytes: of a matrix whose columns
+  // ranks share, every row is a range of each of them.
+  static std::vector<ManifestRange> joined(std::vector<ManifestRange> ranges) {
+    std::ranges::sort(
+        ranges, {}, [](const ManifestRange& range) { return std::pair(range.file, range.offset); });
+    core::JoinedCrc join;
+    std::vector<ManifestRange> all;
+    for (const ManifestRange& range : ranges) {
+      const bool goes_on = !all.empty() && all.back().file == range.file &&
+                           all.back().offset + all.back().bytes == range.offset &&
+                           all.back().bytes + range.bytes <= kRangeBytes &&
+                           all.back().of_columns + range.of_columns == 2;
+      if (!goes_on) {
+        all.push_back(range);
+        continue;
+      }
+      all.back().crc = join(all.back().crc, range.crc, range.bytes);
+      all.back().bytes += range.bytes;
+    }
+    return all;
+  }
+
   void check_cover() {
     manifest_ = {.tag = tag_,
                  .step = request_.step,
                  .lineage = request_.lineage,
                  .files = {},
-                 .ranges = std::move(ranges_),
+                 .ranges = joined(std::move(ranges_)),
                  .state_bytes = core::Bytes(static_cast<std::int64_t>(request_.state_json.size())),
                  .state_crc = core::crc32c(request_.state_json)};
     for (std::size_t f = 0; f < plans_.size(); ++f) {

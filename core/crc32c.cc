@@ -85,7 +85,32 @@ std::size_t begin_each(std::span<const std::byte> /*bytes*/, std::size_t /*size*
 Crc choose() { return crc32c_plain; }
 #endif
 
+// Polynomials over GF(2) modulo that of the CRC; the highest bit is the coefficient of 1.
+constexpr std::uint32_t kOne = std::uint32_t{1} << 31;
+
+constexpr std::uint32_t product_of(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t product = 0;
+  for (std::uint32_t bit = kOne; bit != 0; bit >>= 1) {
+    if ((a & bit) != 0) product ^= b;
+    b = (b >> 1) ^ ((b & 1U) != 0 ? kPolynomial : 0U);
+  }
+  return product;
+}
+
 }  // namespace
+
+std::uint32_t JoinedCrc::operator()(std::uint32_t a, std::uint32_t b, std::int64_t bytes) {
+  if (bytes != bytes_) {
+    bytes_ = bytes;
+    shift_ = kOne;
+    std::uint32_t power = kOne >> 8;  // x^8
+    for (std::int64_t left = bytes; left > 0; left >>= 1) {
+      if ((left & 1) != 0) shift_ = product_of(shift_, power);
+      power = product_of(power, power);
+    }
+  }
+  return product_of(shift_, a) ^ b;
+}
 
 std::uint32_t crc32c_plain(std::span<const std::byte> bytes, std::uint32_t crc) {
   crc = ~crc;

@@ -54,5 +54,17 @@ TEST(Crc32c, OfEachPieceInTurn) {
   }
 }
 
+TEST(Crc32c, OfTwoIsJoinedFromBoth) {
+  const std::string text = counting(3, 7) + counting(250, -5) + std::string(9, '\0');
+  JoinedCrc join;
+  for (std::size_t cut = 0; cut <= text.size(); ++cut) {
+    const std::string behind = text.substr(cut);
+    for (int time = 0; time < 2; ++time) {
+      EXPECT_EQ(join(crc32c(text.substr(0, cut)), crc32c(behind), std::ssize(behind)),
+                crc32c(text));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace fm::core
