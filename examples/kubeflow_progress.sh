@@ -30,5 +30,8 @@ while [ "$step" -lt "$steps" ]; do
   line=$(grep '"loss"' "$metrics" 2>/dev/null | tail -n 1)
   step=$(value step)
   step=${step:-0}
-  if [ "$step" -gt 0 ]; then post || true; fi  # a server that is away ends no training
+  tries=1
+  if [ "$step" -ge "$steps" ]; then tries=10; fi  # the last word counts
+  # A server that is away ends no training.
+  while [ "$step" -gt 0 ] && [ "$tries" -gt 0 ] && ! post; do tries=$((tries - 1)); done
 done

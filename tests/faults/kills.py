@@ -14,7 +14,7 @@ import tiny
 
 STEPS = 40
 KILLS = 3  # in one run
-TIMEOUT_S = 30  # of a start that is killed: before the ranks have met, the others wait for it
+TIMEOUT_S = 60  # of a start that is killed: before the ranks have met, the others wait for it
 
 
 def wait_for_moment(case, job, victim):

@@ -79,7 +79,7 @@ def healed(case, kind, references):
     run, job = start(case, STEPS)
     port = case.rng.choice(["to_a", "to_b"])
     set_link(port, CUTS[kind][0])
-    time.sleep(case.rng.uniform(1, 5))
+    time.sleep(case.rng.uniform(1, 2.5))
     set_link(port, CUTS[kind][1])
     case.count("came too late", job.ended())
     job.wait()

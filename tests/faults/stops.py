@@ -9,7 +9,7 @@ import metrics
 import tiny
 
 STEPS = 40
-HANG_S = 4
+HANG_S = 10  # a core may be stolen for some seconds
 ENDLESS = 1_000_000  # steps of a run that its stopped rank must end
 LAYOUTS = (tiny.MPIRUN, tiny.HAND, tiny.PRIVATE, tiny.PRIVATE_HAND, tiny.HOSTS)
 
@@ -46,7 +46,7 @@ def stopped(case, layout):
 
 def paused(case, layout, references):
     """For less than the limit: the run goes on."""
-    run = tiny.Run(layout, steps=STEPS, timeout_s=120)
+    run = tiny.Run(layout, steps=STEPS, timeout_s=120, more=("--hang_s", "60"))
     output = case.folder / "out"
     job = case.start(tiny.launch(run, case.settings.scratch, output))
     rank = stop_one(case, job)

@@ -304,11 +304,13 @@ TEST_F(Refusals, ARankWhoseOthersDoNotCome) {
   SmallRun run = good_run();
   run.more = {"--timeout_s", "2"};
   Launch first = launch(run);
-  first.variables = {"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29871"};
+  const comm::HeldPort port;
+  const std::string meets = core::concat("MASTER_PORT=", port.number());
+  first.variables = {"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", meets};
   expect_refusal(first, 14, "rank 1");
   Launch second = launch(run);
-  second.variables = {"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29871"};
-  expect_refusal(second, 14, "127.0.0.1:29871");
+  second.variables = {"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", meets};
+  expect_refusal(second, 14, core::concat("127.0.0.1:", port.number()));
 }
 
 TEST_F(Refusals, TooFewOpenFilesForTheConnectionsOfTheRanks) {
