@@ -26,12 +26,18 @@ std::string role_of(const std::string& file) {
   return numbered ? stem.substr(0, dash) : stem;
 }
 
-// The newest complete one of an output directory; nothing where there is none.
+// The newest complete one of an output directory, of the run that counts where it has one; nothing
+// where there is none.
 fs::path newest_below(const fs::path& output_dir) {
+  const RunLine line(output_dir);
+  fs::path newest;
   for (const ListedCheckpoint& listed : list_checkpoints(output_dir)) {
-    if (comm::attempt([&] { open_manifest(listed.folder); }).empty()) return listed.folder;
+    Manifest manifest;
+    if (!comm::attempt([&] { manifest = open_manifest(listed.folder); }).empty()) continue;
+    if (line.holds(manifest.lineage, manifest.step)) return listed.folder;
+    if (newest.empty()) newest = listed.folder;
   }
-  return {};
+  return newest;
 }
 
 }  // namespace

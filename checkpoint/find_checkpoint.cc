@@ -6,6 +6,7 @@
 
 #include "checkpoint/lineage.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/readable_file.h"
 #include "comm/agree.h"
 #include "core/check.h"
 #include "core/files/durable_file.h"
@@ -55,6 +56,7 @@ std::string note_of_another_run(const ListedCheckpoint& listed) {
 // The newest valid one of the line.
 std::optional<FoundCheckpoint> newest_in_line(const fs::path& output_dir, Passed& passed) {
   const RunLine line(output_dir);
+  line.check_readable();
   for (const ListedCheckpoint& listed : list_checkpoints(output_dir)) {
     if (!looks_like_checkpoint(listed.folder)) continue;
     const std::optional<Lineage> lineage = lineage_of(listed.folder);
@@ -64,10 +66,14 @@ std::optional<FoundCheckpoint> newest_in_line(const fs::path& output_dir, Passed
     }
     passed.newest = std::max(passed.newest, listed.step);
     std::optional<FoundCheckpoint> found;
-    const std::string problem = comm::attempt([&] { found = open_listed(listed); });
-    if (found) return found;
-    passed.notes.push_back("checkpoint passed over: " + problem);
-    if (passed.damage.empty()) passed.damage = problem;
+    const ReadFailure failure = attempt_read([&] { found = open_listed(listed); });
+    if (found) {
+      found->lineage = line.run().value_or(found->lineage);
+      return found;
+    }
+    FM_MACHINE_CHECK(failure.code == kNoCheckpoint, failure.code, failure.problem);
+    passed.notes.push_back("checkpoint passed over: " + failure.problem);
+    if (passed.damage.empty()) passed.damage = failure.problem;
   }
   return std::nullopt;
 }
@@ -121,10 +127,11 @@ std::optional<FoundCheckpoint> find_here(const fs::path& output_dir, Resume resu
 std::optional<FoundCheckpoint> find_checkpoint(const fs::path& output_dir, Resume resume,
                                                const fs::path& path, comm::Communicator& world) {
   std::optional<FoundCheckpoint> found;
-  std::string mine;
-  if (world.rank() == 0) mine = comm::attempt([&] { found = find_here(output_dir, resume, path); });
-  const std::string problem = comm::text_of_rank0(world, mine);
-  FM_MACHINE_CHECK(problem.empty(), kNoCheckpoint, problem);
+  ReadFailure mine;
+  if (world.rank() == 0) mine = attempt_read([&] { found = find_here(output_dir, resume, path); });
+  const std::string problem = comm::text_of_rank0(world, mine.problem);
+  const std::int64_t code = comm::gather_numbers(world, static_cast<int>(mine.code))[0];
+  FM_MACHINE_CHECK(problem.empty(), static_cast<core::ExitCode>(code), problem);
   const std::int64_t has = comm::gather_numbers(world, found ? 1 : 0)[0];
   if (has == 0) return std::nullopt;
   if (!found) found.emplace();
@@ -135,7 +142,7 @@ std::optional<FoundCheckpoint> find_checkpoint(const fs::path& output_dir, Resum
 }
 
 Lineage lineage_of_start(const fs::path& output_dir, Resume resume, const FoundCheckpoint* found,
-                         comm::Communicator& world) {
+                         comm::Communicator& world, const std::vector<std::string>& jobs) {
   const bool carries_on = found != nullptr && resume != Resume::kPath;
   if (carries_on) return found->lineage;
   Lineage lineage;
@@ -143,10 +150,31 @@ Lineage lineage_of_start(const fs::path& output_dir, Resume resume, const FoundC
   if (world.rank() == 0) mine = comm::attempt([&] { lineage = new_run(output_dir); });
   const std::string problem = comm::text_of_rank0(world, mine);
   FM_MACHINE_CHECK(problem.empty(), core::ExitCode::kStorageFailed, problem);
+  if (world.rank() == 0) lineage.jobs = jobs;
   if (found == nullptr || world.rank() != 0) return lineage;
   lineage.parent_run = found->lineage.run;
   lineage.parent_tag = tag_of_step(found->step);
   return lineage;
+}
+
+bool has_begun(const fs::path& output_dir, Resume resume, const std::vector<std::string>& restarted,
+               comm::Communicator& world) {
+  bool begun = false;
+  ReadFailure mine;
+  if (world.rank() == 0 && !restarted.empty()) {
+    mine = attempt_read([&] {
+      const RunLine line(output_dir);
+      line.check_readable();
+      if (!line.run()) return;
+      const bool of_path = !line.run()->parent_tag.empty();
+      const auto& jobs = line.run()->jobs;
+      begun = of_path == (resume == Resume::kPath) &&
+              std::ranges::find_first_of(jobs, restarted) != jobs.end();
+    });
+  }
+  const std::string problem = comm::text_of_rank0(world, mine.problem);
+  FM_MACHINE_CHECK(problem.empty(), core::ExitCode::kStorageFailed, problem);
+  return comm::gather_numbers(world, begun ? 1 : 0)[0] != 0;
 }
 
 void quarantine_checkpoint(const FoundCheckpoint& found, comm::Communicator& world) {

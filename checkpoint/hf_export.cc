@@ -16,6 +16,7 @@
 #include "core/files/draft_folder.h"
 #include "core/files/durable_file.h"
 #include "core/files/files.h"
+#include "core/json_edit.h"
 #include "core/text.h"
 
 namespace fm::checkpoint {
@@ -34,11 +35,12 @@ constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
                                            "vocab.json",
                                            "vocab.txt",
                                            "merges.txt",
-                                           "chat_template.json",
-                                           "preprocessor_config.json",
-                                           "processor_config.json",
-                                           "video_preprocessor_config.json",
-                                           "generation_config.json"};
+                                           "chat_template.json"};
+// Of the model: of its own folder, where it has them.
+constexpr const char* kModelFiles[] = {"preprocessor_config.json", "processor_config.json",
+                                       "video_preprocessor_config.json", "generation_config.json"};
+// Names Python files of the folder, which are not exported: every family is transformers' own.
+constexpr const char* kAutoMap = "auto_map";
 
 core::Bytes bytes_of(const TensorSpec& tensor, core::DType dtype) {
   std::int64_t bytes = core::size_of(dtype).count();
@@ -148,7 +150,16 @@ std::string stating(core::DType dtype, const std::string& config_json) {
     const bool inner = stated.contains("text_config") && stated["text_config"].contains(key);
     if (inner) stated["text_config"][key] = name;
   }
+  stated.erase(kAutoMap);
   return stated == given ? config_json : stated.dump(2) + "\n";
+}
+
+std::string without_auto_map(const std::string& name, const std::string& text) {
+  const bool named = name == "tokenizer_config.json" && text.find(kAutoMap) != std::string::npos &&
+                     core::is_shallow(text) && nlohmann::json::accept(text);
+  return named && nlohmann::json::parse(text).contains(kAutoMap)
+             ? core::without_member(text, kAutoMap)
+             : text;
 }
 
 std::set<std::string> names_in(const fs::path& folder) {
@@ -324,6 +335,7 @@ class Exporter {
   }
 
   void write_tokenizer() const {
+    if (!request_.byte_tokenizer || !request_.tokenizer_from.empty()) write_model_files();
     if (request_.tokenizer_from.empty()) {
       if (!request_.byte_tokenizer) return;
       core::write_new_file(temporary_ / "tokenizer.json", byte_tokenizer_json());
@@ -331,18 +343,34 @@ class Exporter {
       core::write_new_file(temporary_ / "generation_config.json", byte_generation_config_json());
       return;
     }
-    for (const char* name : kTokenizerFiles) {
-      const auto text = request_.tokenizer_texts.find(name);
-      if (text == request_.tokenizer_texts.end()) {
-        copy(request_.tokenizer_from / name, name);
-      } else {
-        core::write_new_file(temporary_ / name, text->second);
-      }
-    }
+    for (const char* name : kTokenizerFiles) copy_of_tokenizer(name);
     // transformers reads this file first, whatever tokenizer_config.json says.
     const fs::path& given = request_.chat_template;
     copy(given.empty() ? request_.tokenizer_from / kTemplateFile : given, kTemplateFile);
     if (given.empty()) copy_more_templates();
+  }
+
+  // Where tokens were added or a text ends otherwise, the tokenizer's folder has files that say so.
+  void write_model_files() const {
+    const bool adapter = request_.kind == ExportRequest::Content::kAdapter;
+    const bool changed = !request_.tokenizer_texts.empty();
+    for (const char* name : kModelFiles) {
+      const bool own = !request_.shards_like.empty() && fs::exists(request_.shards_like / name);
+      if (own && !adapter && !changed) {
+        copy(request_.shards_like / name, name);
+      } else if (!request_.tokenizer_from.empty()) {
+        copy_of_tokenizer(name);
+      }
+    }
+  }
+
+  void copy_of_tokenizer(const std::string& name) const {
+    const auto text = request_.tokenizer_texts.find(name);
+    if (text == request_.tokenizer_texts.end()) {
+      copy(request_.tokenizer_from / name, name);
+    } else {
+      core::write_new_file(temporary_ / name, without_auto_map(name, text->second));
+    }
   }
 
   // Those of other names than default, a file each.
@@ -362,7 +390,7 @@ class Exporter {
     const core::SmallFile file = core::read_small_file(source, core::kMostListing);
     FM_DATA_CHECK(file.problem.empty(), source.string(),
                   ": a readable file is required; get the file again (", file.problem, ")");
-    core::write_new_file(temporary_ / name, file.text);
+    core::write_new_file(temporary_ / name, without_auto_map(name, file.text));
   }
 
   void write_slices() const {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <limits>
 #include <optional>
+#include <span>
 #include <tuple>
 
 #include "checkpoint/manifest.h"
@@ -11,6 +13,7 @@
 #include "comm/agree.h"
 #include "core/check.h"
 #include "core/files/durable_file.h"
+#include "core/sha256.h"
 
 namespace fm::checkpoint {
 namespace {
@@ -19,6 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "global_step";
 constexpr std::string_view kQuarantine = ".bad-global_step";
+constexpr std::string_view kOfAnotherRun = "-of-";  // what SaveCourse keeps
 
 // Nothing there is no entry; whatever else prevents the look is not the same as nothing.
 std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
@@ -76,7 +80,9 @@ bool looks_like_checkpoint(const fs::path& folder) {
 std::vector<fs::path> list_quarantined(const fs::path& output_dir) {
   std::vector<fs::path> found;
   for (const fs::directory_entry& entry : entries_of(output_dir)) {
-    if (entry.path().filename().string().starts_with(kQuarantine)) found.push_back(entry.path());
+    const std::string name = entry.path().filename().string();
+    const bool kept = name.starts_with(kPrefix) && name.find(kOfAnotherRun) != std::string::npos;
+    if (kept || name.starts_with(kQuarantine)) found.push_back(entry.path());
   }
   return found;
 }
@@ -112,22 +118,28 @@ std::string latest_tag(const fs::path& output_dir) {
   return tag;
 }
 
-std::optional<Manifest> manifest_in(const fs::path& folder) {
-  std::optional<Manifest> manifest;
+// `unread`: why a disk did not let it be read, if it did not.
+std::optional<Manifest> manifest_in(const fs::path& folder, std::string& unread) {
   const fs::path path = folder / kManifestName;
-  comm::attempt([&] { manifest = parse_manifest(read_text(path), path.string()); });
-  return manifest;
+  try {
+    return parse_manifest(read_text(path), path.string());
+  } catch (const core::Error& error) {
+    if (error.code() == core::ExitCode::kStorageFailed) unread = error.what();
+    return std::nullopt;
+  }
 }
 
-std::vector<LineageMember> members_of(const fs::path& output_dir, const std::string& latest) {
+std::vector<LineageMember> members_of(const fs::path& output_dir, const std::string& latest,
+                                      std::string& unread) {
   std::vector<LineageMember> members;
-  const auto add = [&](const fs::path& folder) {
-    const std::optional<Manifest> manifest = manifest_in(folder);
+  const auto add = [&](const fs::path& folder, std::string& problem) {
+    const std::optional<Manifest> manifest = manifest_in(folder, problem);
     if (!manifest) return;
     members.push_back({manifest->lineage, manifest->step, folder.filename() == latest});
   };
-  for (const ListedCheckpoint& listed : list_checkpoints(output_dir)) add(listed.folder);
-  for (const fs::path& folder : list_quarantined(output_dir)) add(folder);
+  for (const ListedCheckpoint& listed : list_checkpoints(output_dir)) add(listed.folder, unread);
+  std::string ignored;  // what is put aside may lie on a bad block
+  for (const fs::path& folder : list_quarantined(output_dir)) add(folder, ignored);
   return members;
 }
 
@@ -141,30 +153,45 @@ std::int64_t last_step_of(const fs::path& output_dir, const std::string& latest)
 }  // namespace
 
 std::optional<Lineage> lineage_of(const fs::path& checkpoint) {
-  const std::optional<Manifest> manifest = manifest_in(checkpoint);
+  std::string unread;
+  const std::optional<Manifest> manifest = manifest_in(checkpoint, unread);
   if (!manifest) return std::nullopt;
   return manifest->lineage;
+}
+
+std::string hash_of_job(std::string_view name) {
+  const core::Digest digest = core::sha256(name);
+  std::string text;
+  for (const std::uint8_t byte : std::span(digest).first<8>()) {
+    char digits[3];
+    std::snprintf(digits, sizeof(digits), "%02x", byte);
+    text += digits;
+  }
+  return text;
 }
 
 Lineage new_run(const fs::path& output_dir) {
   Lineage lineage = {
       .run = core::random_tag() + core::random_tag(), .parent_run = {}, .parent_tag = {}};
-  for (const LineageMember& member : members_of(output_dir, "")) {
+  std::string unread;
+  for (const LineageMember& member : members_of(output_dir, "", unread)) {
     lineage.number = std::max(lineage.number, member.lineage.number);
   }
+  FM_MACHINE_CHECK(unread.empty(), core::ExitCode::kStorageFailed, unread);
   ++lineage.number;
   return lineage;
 }
 
 RunLine::RunLine(const fs::path& output_dir) {
   const std::string latest = latest_tag(output_dir);
-  const std::vector<LineageMember> members = members_of(output_dir, latest);
+  const std::vector<LineageMember> members = members_of(output_dir, latest, unread_);
   const auto top = std::max_element(
       members.begin(), members.end(), [](const LineageMember& a, const LineageMember& b) {
         return std::tuple(a.lineage.number, a.named_by_latest, a.step) <
                std::tuple(b.lineage.number, b.named_by_latest, b.step);
       });
   if (top == members.end()) return;
+  run_ = top->lineage;
   Lineage at = top->lineage;
   std::int64_t last_step = last_step_of(output_dir, latest);
   const auto known = [this](const std::string& run) {  // a circle of parents ends here
@@ -183,6 +210,10 @@ RunLine::RunLine(const fs::path& output_dir) {
     if (of_parent == members.end()) return;
     at = of_parent->lineage;
   }
+}
+
+void RunLine::check_readable() const {
+  FM_MACHINE_CHECK(unread_.empty(), core::ExitCode::kStorageFailed, unread_);
 }
 
 bool RunLine::holds(const Lineage& lineage, std::int64_t step) const {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace fm::checkpoint {
@@ -23,7 +24,8 @@ std::vector<ListedCheckpoint> list_checkpoints(const std::filesystem::path& outp
 // Whether this was meant to be a checkpoint of ours: a manifest, tensors or a state file, or
 // something that cannot be read.
 bool looks_like_checkpoint(const std::filesystem::path& folder);
-// Checkpoints that were found damaged and put aside (.bad-global_stepN-*).
+// Checkpoints that were found damaged and put aside (.bad-global_stepN-*), or kept when another run
+// saved their step (global_stepN-of-*).
 std::vector<std::filesystem::path> list_quarantined(const std::filesystem::path& output_dir);
 
 struct PruneRequest {
@@ -50,6 +52,9 @@ void prune_checkpoints(const PruneRequest& request);
 //   parent's run up to the parent, and so on.
 // - When the checkpoint that `latest` names has no readable manifest nobody knows its run: then
 //   none of a later step counts.
+// - A start that falls back to a checkpoint of its parent goes on as the run that counts.
+// - A start that its launcher repeats goes on with the run that its job began (`jobs`), wherever
+//   --resume sent the first one.
 // - Pruning deletes checkpoints of its own run only.
 
 struct Lineage {
@@ -57,11 +62,14 @@ struct Lineage {
   std::int64_t number = 0;  // of the run in its output_dir
   std::string parent_run;   // both empty: begun from nothing
   std::string parent_tag;
+  std::vector<std::string> jobs = {};  // of the launchers that began it, as hash_of_job makes them
   bool operator==(const Lineage&) const = default;
 };
 
 // A run that begins now below `output_dir`. Reads every manifest there.
 Lineage new_run(const std::filesystem::path& output_dir);
+// 16 hexadecimal digits for what a launcher or scheduler calls a job.
+std::string hash_of_job(std::string_view name);
 // Nothing when the folder has no readable manifest.
 std::optional<Lineage> lineage_of(const std::filesystem::path& checkpoint);
 
@@ -70,13 +78,19 @@ class RunLine {
  public:
   explicit RunLine(const std::filesystem::path& output_dir);
   bool holds(const Lineage& lineage, std::int64_t step) const;
+  // The run that counts; nothing where no manifest was read.
+  const std::optional<Lineage>& run() const { return run_; }
+  // Throws MachineError (26) where a manifest could not be read, so that another run may count.
+  void check_readable() const;
 
  private:
   struct RunPart {
     std::string run;
     std::int64_t last_step = 0;
   };
+  std::optional<Lineage> run_;
   std::vector<RunPart> parts_;
+  std::string unread_;  // why; "": all could be read
 };
 
 // `latest` names this step, also where a start that was killed before it was written anew left

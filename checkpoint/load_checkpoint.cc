@@ -1,10 +1,6 @@
 #include "checkpoint/load_checkpoint.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -13,6 +9,7 @@
 #include "checkpoint/damaged_tensors.h"
 #include "checkpoint/find_checkpoint.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/readable_file.h"
 #include "checkpoint/safetensors_file.h"
 #include "checkpoint/safetensors_parse.h"
 #include "checkpoint/safetensors_plan.h"
@@ -26,38 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto kNoCheckpoint = core::ExitCode::kNoCheckpoint;
-
-// A file read with pread: a bad disk is an error message, not a signal.
-class ReadableFile {
- public:
-  explicit ReadableFile(const fs::path& path)
-      : path_(path.string()), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    FM_MACHINE_CHECK(fd_ >= 0, kNoCheckpoint, path_,
-                     ": the file must be readable; restore it, or resume from another checkpoint (",
-                     std::strerror(errno), ")");
-  }
-  ReadableFile(const ReadableFile&) = delete;
-  ReadableFile& operator=(const ReadableFile&) = delete;
-  ~ReadableFile() { ::close(fd_); }
-
-  void read(std::int64_t offset, std::span<std::byte> bytes) const {
-    while (!bytes.empty()) {
-      const ssize_t got = ::pread(fd_, bytes.data(), bytes.size(), offset);
-      if (got < 0 && errno == EINTR) continue;
-      FM_MACHINE_CHECK(got > 0, kNoCheckpoint, path_, ": bytes [", offset, ", ",
-                       offset + static_cast<std::int64_t>(bytes.size()),
-                       ") must be readable; check the disk, or resume from another checkpoint (",
-                       got < 0 ? std::strerror(errno) : "the file ends before", ")");
-      bytes = bytes.subspan(static_cast<std::size_t>(got));
-      offset += got;
-    }
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-  int fd_;
-};
 
 std::int64_t end_of(const SlicePlace& place) { return (place.begin + place.bytes()).count(); }
 
@@ -233,8 +198,13 @@ class Loader {
 void load_checkpoint(const FoundCheckpoint& found, const std::vector<FileSpec>& files,
                      const std::vector<FileSlice>& mine, comm::Communicator& world) {
   const auto all_must = [&world](const auto& body) {
-    const std::string problem = comm::first_problem(world, comm::attempt(body));
-    FM_MACHINE_CHECK(problem.empty(), kNoCheckpoint, problem);
+    const ReadFailure here = attempt_read(body);
+    const std::string problem = comm::first_problem(world, here.problem);
+    if (problem.empty()) return;
+    const std::int64_t code = here.problem.empty() ? 0 : static_cast<int>(here.code);
+    for (const std::int64_t of_rank : comm::gather_numbers(world, code)) {
+      FM_MACHINE_CHECK(of_rank == 0, static_cast<core::ExitCode>(of_rank), problem);
+    }
   };
   std::optional<Loader> loader;
   all_must([&] { loader.emplace(found, files); });

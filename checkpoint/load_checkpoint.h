@@ -11,7 +11,7 @@
 namespace fm::checkpoint {
 
 // The bytes are not those that were written; one of another model or a file that cannot be read is
-// a plain MachineError.
+// a plain MachineError, (26) where a disk failed.
 class DamagedCheckpoint : public core::MachineError {
  public:
   using MachineError::MachineError;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/readable_file.h"
 #include "core/check.h"
 #include "core/crc32c.h"
 #include "core/files/files.h"
@@ -52,6 +52,7 @@ Lineage lineage_in(const ordered_json& object) {
   if (!object.contains("run")) return lineage;
   lineage.run = object.at("run").get<std::string>();
   lineage.number = object.at("run_number").get<std::int64_t>();
+  if (object.contains("jobs")) lineage.jobs = object.at("jobs").get<std::vector<std::string>>();
   if (!object.contains("parent")) return lineage;
   lineage.parent_run = object.at("parent").at("run").get<std::string>();
   lineage.parent_tag = object.at("parent").at("tag").get<std::string>();
@@ -62,6 +63,7 @@ void write_lineage(const Lineage& lineage, ordered_json& object) {
   if (lineage.run.empty()) return;
   object["run"] = lineage.run;
   object["run_number"] = lineage.number;
+  if (!lineage.jobs.empty()) object["jobs"] = lineage.jobs;
   if (lineage.parent_tag.empty()) return;
   object["parent"] = {{"run", lineage.parent_run}, {"tag", lineage.parent_tag}};
 }
@@ -107,11 +109,8 @@ std::string unsealed(std::string_view text) {
 }
 
 void check_header(const std::filesystem::path& path, const ManifestFile& file) {
-  std::ifstream in(path, std::ios::binary);
   std::string head(static_cast<std::size_t>(file.header_bytes.count()), '\0');
-  in.read(head.data(), static_cast<std::streamsize>(head.size()));
-  FM_MACHINE_CHECK(in.good(), kNoCheckpoint, path.string(), ": the header must be readable",
-                   kInstead);
+  ReadableFile(path).read(0, std::as_writable_bytes(std::span(head)));
   const std::uint32_t found = core::crc32c(head);
   FM_MACHINE_CHECK(found == file.header_crc, kNoCheckpoint, path.string(),
                    ": the header must be as it was written", kInstead, " (bytes [0, ",
@@ -193,6 +192,7 @@ Manifest parse_manifest(std::string_view text, const std::string& file_name) {
 
 std::string read_text(const std::filesystem::path& path) {
   core::SmallFile file = core::read_small_file(path, core::kMostListing);
+  if (file.error != 0) throw_unread(path.string() + ": the file", file.error);
   FM_MACHINE_CHECK(file.problem.empty(), kNoCheckpoint, path.string(),
                    ": the file must exist and be readable", kInstead, " (", file.problem, ")");
   return std::move(file.text);
@@ -209,8 +209,7 @@ Manifest open_manifest(const std::filesystem::path& folder) {
     const std::filesystem::path part = folder / file.file;
     std::error_code error;
     const auto size = static_cast<std::int64_t>(std::filesystem::file_size(part, error));
-    FM_MACHINE_CHECK(!error, kNoCheckpoint, part.string(), ": the file must exist", kInstead, " (",
-                     error.message(), ")");
+    if (error) throw_unread(part.string() + ": the file", error.value());
     FM_MACHINE_CHECK(size == file.bytes.count(), kNoCheckpoint, part.string(),
                      ": the file must have its full size", kInstead, " (expected ",
                      file.bytes.count(), " bytes, found ", size, ")");

@@ -1,14 +1,15 @@
 // MANIFEST.json: the commit record of a training checkpoint. One JSON object, its last field the
 // CRC-32C of every character before that field:
 //   {"format":1,"tag":"global_step5","step":5,
-//    "run":"16 hex","run_number":1,"parent":{"run":"16 hex","tag":"global_step2"},
+//    "run":"16 hex","run_number":1,"jobs":["16 hex"],"parent":{"run":"16
+//    hex","tag":"global_step2"},
 //    "files":[{"file":"a.safetensors","bytes":N,"header_bytes":N,"header_crc32c":"8 hex"},...],
 //    "ranges":[{"file":0,"offset":N,"bytes":N,"crc32c":"8 hex"},...],   file: index into files
 //    "state":{"file":"state.json","bytes":N,"crc32c":"8 hex"},"save_ms":N,"crc32c":"8 hex"}
-// run, run_number and parent are the Lineage; parent is there when the run has one, and manifests
-// of older versions have none of the three, and no save_ms: how long the save took up to this
-// file. Invariant of a parsed one: headers and ranges cover
-// every byte of every file exactly once.
+// run, run_number, jobs and parent are the Lineage; jobs and parent are there when the run has
+// some, and manifests of older versions have none of the four, and no save_ms: how long the save
+// took up to this file. Invariant of a parsed one: headers and ranges cover every byte of every
+// file exactly once.
 #pragma once
 
 #include <filesystem>
@@ -60,9 +61,9 @@ std::string coverage_problem(const Manifest& manifest);
 // Whether a folder has anything named as its manifest: a link that leads nowhere is a damaged one.
 bool has_manifest(const std::filesystem::path& folder);
 // Reads MANIFEST.json and checks what is cheap: sizes of all files, headers, state.json.
-// Throws MachineError (12).
+// Throws MachineError (12), or (26) where a read fails as throw_unread says.
 Manifest open_manifest(const std::filesystem::path& folder);
-// Text of a small file; MachineError (12) when it cannot be read.
+// Text of a small file; MachineError as throw_unread says when it cannot be read.
 std::string read_text(const std::filesystem::path& path);
 
 std::string hex_of(std::uint32_t crc);

@@ -16,8 +16,8 @@ using RunStep = std::pair<std::string, std::int64_t>;
 
 // What runs need, whatever its age.
 struct NeededSteps {
-  std::set<RunStep> parents;  // a run went back to them
-  std::set<RunStep> spared;   // a run's state says so
+  std::set<RunStep> parents;      // a run went back to them
+  std::set<std::int64_t> spared;  // a run's state says so, of itself or of the runs before it
 };
 
 NeededSteps needed_in(const OutputSurvey& survey) {
@@ -31,7 +31,7 @@ NeededSteps needed_in(const OutputSurvey& survey) {
     const bool speaks = entry.kind == SurveyKind::kCheckpoint && entry.problem.empty() &&
                         seen.insert(lineage.run).second;
     if (!speaks) continue;
-    for (const std::int64_t step : entry.spared) needed.spared.insert({lineage.run, step});
+    needed.spared.insert(entry.spared.begin(), entry.spared.end());
   }
   return needed;
 }
@@ -43,7 +43,7 @@ std::string reason_to_stay(const SurveyEntry& entry, const PruneRules& rules,
   if (entry.latest) return "the file latest names it";
   if (entry.proven) return "it is the newest proven one";
   if (needed.parents.contains(at)) return "a later run went back to it";
-  if (needed.spared.contains(at)) return "its run spares it";
+  if (needed.spared.contains(entry.step)) return "its run spares it";
   if (rules.keep_every > 0 && entry.step % rules.keep_every == 0) {
     return core::concat("its step is a multiple of ", rules.keep_every);
   }

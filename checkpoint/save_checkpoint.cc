@@ -14,6 +14,7 @@
 #include <exception>
 #include <functional>
 #include <map>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -355,9 +356,7 @@ class SaveCourse::Saver {
 
   void publish() {
     const fs::path target = request_.output_dir / tag_;
-    // What is not ours is not ours to delete: under the temporary name the next start would.
-    const bool foreign = fs::exists(fs::symlink_status(target)) && !has_manifest(target);
-    if (foreign) core::put_aside(target);
+    make_way(target);
     if (!core::publish_folder(folder_, target)) return;
     const std::string problem = comm::attempt([this] {
       pass("ckpt.S7.exchanged");
@@ -366,6 +365,22 @@ class SaveCourse::Saver {
     });
     request_.fence.check();
     if (!problem.empty()) warn(problem);  // the new one is in place all the same
+  }
+
+  // What is not ours is not ours to delete: under the temporary name the next start would.
+  void make_way(const fs::path& target) const {
+    if (!fs::exists(fs::symlink_status(target))) return;
+    const std::optional<Lineage> there = lineage_of(target);
+    if (!there) {
+      core::put_aside(target);
+    } else if (there->run != request_.lineage.run) {
+      const std::string run = there->run.empty() ? "older" : there->run.substr(0, 8);
+      fs::path kept = request_.output_dir / core::concat(tag_, "-of-", run);
+      if (fs::exists(fs::symlink_status(kept))) kept += "-" + core::random_tag();
+      core::rename_folder(target, kept);
+      warn(core::concat("another run's of this step is kept as ", kept.string(),
+                        "; delete it when it is not needed"));
+    }
   }
 
   void prune() const {

@@ -14,7 +14,7 @@ namespace fm::checkpoint {
 
 enum class SurveyKind : std::uint8_t {
   kCheckpoint,  // global_stepN
-  kPutAside,    // .bad-global_stepN-*: found damaged, or of somebody else
+  kPutAside,    // found damaged, or of somebody else: list_quarantined
   kUnfinished,  // .tmp-*: a save that goes on, or was killed
   kDiscarded,   // .trash-*: what a killed run had begun to delete
 };

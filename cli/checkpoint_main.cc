@@ -26,14 +26,20 @@ int list(const CheckpointCommand& command) {
   return 0;
 }
 
-// Of an output directory the newest, or all; damaged ones too.
+// Of an output directory the newest of the run that counts, or all; damaged ones too.
 std::vector<fs::path> checkpoints_at(const fs::path& path, bool all) {
   if (fm::checkpoint::has_manifest(path)) return {path};
+  const fm::checkpoint::OutputSurvey survey = fm::checkpoint::survey_output(path);
   std::vector<fs::path> found;
-  for (const auto& entry : fm::checkpoint::survey_output(path).entries) {
-    if (entry.kind == fm::checkpoint::SurveyKind::kCheckpoint) found.push_back(entry.folder);
-    if (!found.empty() && !all) break;
+  std::optional<fs::path> counts;
+  for (const auto& entry : survey.entries) {
+    if (entry.kind != fm::checkpoint::SurveyKind::kCheckpoint) continue;
+    found.push_back(entry.folder);
+    const bool unknown = !entry.problem.empty();  // nobody knows its run
+    if (!counts && (entry.in_line || unknown)) counts = entry.folder;
   }
+  if (!all && counts) found = {*counts};
+  if (!all && !found.empty()) found.resize(1);
   const std::string name = (path / "").parent_path().filename().string();
   if (found.empty() && fm::checkpoint::step_of_tag(name)) found.push_back(path);
   FM_MACHINE_CHECK(!found.empty(), fm::core::ExitCode::kNoCheckpoint,

@@ -14,6 +14,7 @@
 #include "cli/ending.h"
 #include "cli/flags/arguments.h"
 #include "cli/launcher_grace.h"
+#include "cli/launcher_jobs.h"
 #include "cli/machine_report.h"
 #include "cli/outputs.h"
 #include "cli/run_device.h"
@@ -319,15 +320,15 @@ int train(const std::vector<std::string>& words, Command command,
   ending.set_on_limit([&process](int code) { process.box.end(code); });
   ending.set_whereabouts([&process] { return whereabouts_of(process.box).text; });
   ending.set_shut_down(fm::comm::shut_down_with_error);
+  const auto end_by = [&process](const fm::core::MachineError& error) {
+    end_now(process, process.ending.end_by(error));
+  };
   process.world = meet(command, launch, process);
   const auto& world = process.world;
   process.signals->begin_run();
   fm::machine::check_stacks(fm::machine::stacks_here());
-  const fm::cli::RunDevice computes =
-      fm::cli::open_run_device(command.options.device, launch, *world, command.options.timeout_ms,
-                               [&process](const fm::core::MachineError& error) {
-                                 end_now(process, process.ending.end_by(error));
-                               });
+  const fm::cli::RunDevice computes = fm::cli::open_run_device(
+      command.options.device, launch, *world, command.options.timeout_ms, end_by);
   const fm::engine::DeviceOptions device = command.options.device;
   const fm::cli::Terminal terminal = fm::cli::terminal_of(launch);
   const std::string trust = fm::comm::trust_line(launch);
@@ -358,6 +359,11 @@ int train(const std::vector<std::string>& words, Command command,
                            fm::engine::asked_to_end(&*process.signals));
     command.options.device = device;  // "auto" is decided
   }
+  command.options.offload.disk.pace = &process.pace;
+  command.options.offload.disk.on_hang = end_by;
+  const fm::cli::LauncherJobs jobs = fm::cli::launcher_jobs(fm::core::process_environment());
+  command.options.jobs = jobs.all;
+  fm::engine::go_on_with_job(command.options, jobs.restarted, *world);
   fm::engine::choose_rows(command.options);
   const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);
   if (launch.world_rank == 0) add_folder_notes(command, opened.facts);

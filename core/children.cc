@@ -45,7 +45,7 @@ Pipe make_pipe() {
 }
 
 int open_log(const std::string& path) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   FM_MACHINE_CHECK(fd >= 0, ExitCode::kStorageFailed, "the file of a rank must be writable (", path,
                    ": ", std::strerror(errno), ")");
   return fd;

@@ -6,12 +6,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 
 namespace fm::core {
 
 // Steps have a limit as soon as one has ended: ten times their median duration, at least the limit
 // of the run. The first step, and whatever lies between steps (loading, saves, evaluations), has
-// none: only the waits of the other ranks end, by their own limit. A step here is narrower than
+// none: only the waits of the other ranks end, by their own limit. Nor has a wait for
+// a drive, and what it took is added to the limit of its step. A step here is narrower than
 // RunPhase::kStep of the black box, which also covers loading its rows and concluding the last one.
 //
 // Thread:   begin() and end() belong to the main thread, the rest to any.
@@ -22,6 +24,7 @@ class StepPace {
 
   void begin(Clock::time_point now = Clock::now()) {
     began_ = now;
+    waited_before_ms_.store(waited_ms_.load(std::memory_order_relaxed), std::memory_order_relaxed);
     in_step_.store(true, std::memory_order_relaxed);
   }
   void end(Clock::time_point now = Clock::now()) {
@@ -36,11 +39,23 @@ class StepPace {
     median_ms_.store(*middle, std::memory_order_relaxed);
   }
 
+  // A wait for a drive, which has a limit of its own (--timeout_s), by any thread; and how long it
+  // took.
+  void begin_wait() { waits_.fetch_add(1, std::memory_order_relaxed); }
+  void end_wait(std::int64_t spent_ms) {
+    waited_ms_.fetch_add(spent_ms, std::memory_order_relaxed);
+    waits_.fetch_sub(1, std::memory_order_release);
+  }
+
   // 0: there is no limit now. `least_ms` 0: never.
   int limit_ms(int least_ms) const {
     const int median = median_ms_.load(std::memory_order_relaxed);
     if (least_ms == 0 || median == 0 || !in_step_.load(std::memory_order_relaxed)) return 0;
-    return std::max(least_ms, kTimes * median);
+    if (waits_.load(std::memory_order_acquire) > 0) return 0;
+    const std::int64_t waited = waited_ms_.load(std::memory_order_relaxed) -
+                                waited_before_ms_.load(std::memory_order_relaxed);
+    return static_cast<int>(
+        std::min<std::int64_t>(std::max(least_ms, kTimes * median) + waited, 10 * kMostMs));
   }
 
  private:
@@ -51,6 +66,9 @@ class StepPace {
   std::size_t steps_ = 0;
   std::array<int, 15> last_ms_{};
   std::atomic<bool> in_step_{false};
+  std::atomic<int> waits_{0};  // for drives, now
+  std::atomic<std::int64_t> waited_ms_{0};
+  std::atomic<std::int64_t> waited_before_ms_{0};  // this step
   std::atomic<int> median_ms_{0};
 };
 

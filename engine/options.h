@@ -85,11 +85,14 @@ struct TrainOptions {
   std::string eos_token;  // "": as the tokenizer says
   std::string cache_dir;  // of tokens that were made of text; "": output_dir/tokens
   bool train_on_inputs = false;
+  std::optional<bool> assistant_only_loss;   // else train_on_inputs says it
+  std::optional<bool> completion_only_loss;  // the same
   std::int64_t max_seq_len = 128;
   RowsLeftOpen left_open;     // of packing, document_attention and max_seq_len
   bool allow_repeat = false;  // a step may hold a sample more than once
   std::uint64_t seed = 3407;
   // length and rhythm
+  double train_epochs = 0.0;  // that train_steps were counted from; 0: from none
   std::int64_t train_steps = 100;
   std::int64_t save_steps = 100;
   bool saves = true;  // false: neither checkpoints nor an export, but on a signal
@@ -154,6 +157,8 @@ struct TrainOptions {
   int max_consecutive_skips = 10;
   // Needs evaluation data: the model of the best evaluation is saved and exported in the end.
   bool load_best_model = false;
+  bool recompute_refused = false;  // --gradient_checkpointing false, which goes before the JSON
+  bool save_best = false;  // --save_strategy best: that of the best evaluation, and the last one
   std::int64_t early_stopping_patience = 0;  // evaluations that are no better; 0: never
   double early_stopping_threshold = 0.0;
   int max_failed_saves = 3;  // in a row; one more than the run can afford to lose
@@ -161,6 +166,7 @@ struct TrainOptions {
   std::string output_dir = "./output";
   checkpoint::Resume resume = checkpoint::Resume::kAuto;
   std::string resume_path;
+  std::vector<std::string> jobs;  // of the launchers of this start, for its checkpoints' Lineage
   int keep_last = 0;
   // Of the weights in output_dir/hf; unset: the type of those in init_ckpt, fp32 where there are
   // none (engine/state/export_dtype.h).
@@ -184,6 +190,7 @@ struct TrainOptions {
   std::string experiment_name = "experiment";
   std::vector<std::string> notes;  // for banner and plan: what was ignored, and why
 
+  bool saves_best() const { return save_best || load_best_model; }
   bool evaluates() const { return !eval_data_path.empty() || split.evaluation > 0.0; }
 };
 

@@ -27,11 +27,14 @@ post() {
 step=0
 while [ "$step" -lt "$steps" ]; do
   sleep "${3:-30}"
-  line=$(grep '"loss"' "$metrics" 2>/dev/null | tail -n 1)
+  line=$(tail -c 65536 "$metrics" 2>/dev/null | grep '"loss"' | tail -n 1)
   step=$(value step)
   step=${step:-0}
   tries=1
   if [ "$step" -ge "$steps" ]; then tries=10; fi  # the last word counts
   # A server that is away ends no training.
-  while [ "$step" -gt 0 ] && [ "$tries" -gt 0 ] && ! post; do tries=$((tries - 1)); done
+  while [ "$step" -gt 0 ] && [ "$tries" -gt 0 ] && ! post; do
+    tries=$((tries - 1))
+    sleep 1
+  done
 done

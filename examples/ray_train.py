@@ -97,9 +97,17 @@ def text_of(path):
 
 def last_row(output):
     """The newest line of a step, {} without any."""
-    lines = text_of(output / "metrics.jsonl").split("\n")[:-1]
-    rows = [json.loads(line) for line in lines if '"loss"' in line]
-    return {key: rows[-1][key] for key in ("step", "loss", "grad_norm", "lr")} if rows else {}
+    try:
+        with open(output / "metrics.jsonl", "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 65536))  # a long run has a large file
+            lines = file.read().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return {}
+    for line in reversed(lines):
+        if line.startswith(b'{"step":') and b'"loss"' in line:
+            row = json.loads(line)
+            return {key: row[key] for key in ("step", "loss", "grad_norm", "lr")}
+    return {}
 
 
 def report(row, output, checkpoint):
@@ -132,8 +140,10 @@ def train(settings):
             program.wait(1)
         except subprocess.TimeoutExpired:
             pass
-        news = (program.poll() is not None, last_row(output), text_of(output / "latest"))
-        ended, row, latest = together(news if first else None)
+        news = None
+        if first:
+            news = (program.poll() is not None, last_row(output), text_of(output / "latest"))
+        ended, row, latest = together(news)
         # The last checkpoint is written behind the last row.
         if row and (row["step"] > reported or ended and latest != saved):
             report(row, output, latest if first and latest != saved else "")

@@ -3,6 +3,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
+
+#include "core/check.h"
+#include "core/step_pace.h"
 
 namespace fm::offload {
 
@@ -21,6 +25,9 @@ struct DiskOptions {
   bool checks = true;  // a CRC-32C of every page, made when it is written, compared when it is read
   std::chrono::milliseconds limit = std::chrono::seconds(600);  // a drive that gives nothing so
                                                                 // long hangs: --timeout_s
+  core::StepPace* pace = nullptr;  // told of waits, which are no standing still; may be null
+  // Ends the process where a drive hangs: nothing may be unwound. Null: a line and the code 26.
+  std::function<void(const core::MachineError&)> on_hang = {};
 };
 
 }  // namespace fm::offload

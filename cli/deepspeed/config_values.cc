@@ -157,10 +157,10 @@ void complete(std::vector<ConfigValue>& values, const engine::TrainOptions& opti
     set("train_micro_batch_size_per_gpu", std::to_string(batch.micro_batch), ranks);
     set("gradient_accumulation_steps", std::to_string(batch.accumulation), ranks);
     if (each.value != kAuto) continue;
-    const char* const size = "Trainer, from the hidden size";
+    const char* const size = "Trainer, from the hidden size; it has no effect";
     set("zero_optimization.reduce_bucket_size", whole(h * h), size);
     if (!gathers) continue;
-    set("zero_optimization.stage3_prefetch_bucket_size", whole(0.9 * h * h), size);
+    set("zero_optimization.stage3_prefetch_bucket_size", kAuto, "the largest unit");
     set("zero_optimization.stage3_param_persistence_threshold", whole(10 * h), size);
   }
 }

@@ -165,9 +165,9 @@ class Walk {
   }
 
   void judge_precision(const KeyRow& row, const JsonTree& value, const std::string& what) {
-    if (precision_ == core::DType::kF32) return overrides(value, what);
+    if (precision_) return overrides(value, what);
     findings_.refuse(value.line, what,
-                     std::string(row.why) + "; change it, or give --precision fp32");
+                     std::string(row.why) + "; remove it, or give --precision bf16, fp16 or fp32");
   }
 
   // DeepSpeed refuses an unknown key in a block that it models, and drops it elsewhere.

@@ -123,7 +123,7 @@ std::string mistyped(const JsonTree& block) {
   return "";
 }
 
-constexpr std::string_view kOtherwise = "; change it, or give --precision fp32";
+constexpr std::string_view kOtherwise = "; change it, or give --precision bf16, fp16 or fp32";
 
 // `path = "value"`, as the walk over the keys says it.
 std::string said(const JsonView& settings, const std::string& path) {
@@ -220,11 +220,13 @@ void apply_recompute(const JsonView& settings, Findings& findings, engine::Train
   options.recompute = block || interval > 0;
   if (interval > 0) options.checkpoint_interval = static_cast<int>(interval);
   if (!block) return;
-  findings.notes.push_back(
-      core::concat("recomputation is on because \"activation_checkpointing\" is there, whatever it "
-                   "holds; remove "
-                   "the block to turn it off (",
-                   settings.where("activation_checkpointing"), ")"));
+  if (!options.recompute_refused) {
+    findings.notes.push_back(
+        core::concat("recomputation is on because \"activation_checkpointing\" is there, whatever "
+                     "it holds; remove the block to turn it off, or give --gradient_checkpointing "
+                     "false (",
+                     settings.where("activation_checkpointing"), ")"));
+  }
   if (settings.get(kSegments) == nullptr) return;
   const std::int64_t segments = counted(settings, kSegments, 1);
   if (interval == 0) {

@@ -183,10 +183,11 @@ void fill_scheduler(const TrainerArguments& trainer, std::int64_t train_steps, F
   const auto steps =
       static_cast<double>(std::max<std::int64_t>(1, trainer.warmup_steps(train_steps)));
   if (warms_up) {
-    filling.number("scheduler.params.warmup_num_steps", "warmup_steps",
+    filling.number("scheduler.params.warmup_num_steps", trainer.warmup_flag,
                    trainer.warmup ? std::optional(steps) : std::nullopt, steps);
   } else if (trainer.warmup) {
-    findings.notes.push_back(concat("--warmup_steps has no effect on the schedule ", show(*type)));
+    findings.notes.push_back(
+        concat("--", trainer.warmup_flag, " has no effect on the schedule ", show(*type)));
   }
   const JsonTree* const lr = filling.find("optimizer.params.lr");
   const double base = lr == nullptr ? kRate : to_number(*lr).value_or(kRate);
@@ -196,11 +197,14 @@ void fill_scheduler(const TrainerArguments& trainer, std::int64_t train_steps, F
   filling.number("scheduler.params.warmup_min_lr", "", std::nullopt, 0.0);
   filling.number("scheduler.params.total_num_steps", "", std::nullopt,
                  static_cast<double>(train_steps));
-  if (!trainer.lr_scheduler_type.empty()) {
-    findings.notes.push_back(concat("--lr_scheduler_type ", trainer.lr_scheduler_type,
+  const auto overruled = [&](const char* flag, const std::string& value) {
+    if (value.empty()) return;
+    findings.notes.push_back(concat("--", flag, " ", value,
                                     " has no effect, as in the Trainer: the configuration has a "
                                     "scheduler of its own"));
-  }
+  };
+  overruled("lr_scheduler_type", trainer.lr_scheduler_type);
+  overruled("lr_scheduler_kwargs", trainer.lr_scheduler_kwargs);
 }
 
 constexpr const char* kRowsPath = "train_micro_batch_size_per_gpu";

@@ -14,7 +14,8 @@ namespace fm::cli {
 // Flags of the Trainer whose values the JSON may hold too; none: not given.
 struct TrainerArguments {
   std::optional<double> learning_rate, weight_decay, adam_beta1, adam_beta2, adam_epsilon,
-      max_grad_norm, warmup;  // steps, or below 1 a share of them
+      max_grad_norm, warmup;                 // steps, or below 1 a share of them
+  const char* warmup_flag = "warmup_steps";  // that said it
   std::optional<std::int64_t> per_device_train_batch_size, gradient_accumulation_steps,
       logging_steps;
   std::optional<bool> bf16, fp16;

@@ -150,20 +150,23 @@ void read_trace(const FlagValues& flags, engine::TrainOptions& options) {
 }
 
 // When something happens.
-enum class Strategy : std::uint8_t { kNo, kSteps, kEpoch };
+enum class Strategy : std::uint8_t { kNo, kSteps, kEpoch, kBest };
 
 Strategy strategy_of(const FlagValues& flags, const std::string& name) {
-  return flags.choice<Strategy>(
-      name, {{"steps", Strategy::kSteps}, {"epoch", Strategy::kEpoch}, {"no", Strategy::kNo}});
+  std::vector<std::pair<std::string, Strategy>> known = {
+      {"steps", Strategy::kSteps}, {"epoch", Strategy::kEpoch}, {"no", Strategy::kNo}};
+  if (name == "save_strategy") known.emplace_back("best", Strategy::kBest);
+  return flags.choice<Strategy>(name, known);
 }
 
 // A number of steps, or a share of all of them, rounded up as in the Trainer.
-std::int64_t steps_or_share(const FlagValues& flags, const char* name, std::int64_t train_steps) {
+std::int64_t steps_or_share(const FlagValues& flags, const char* name, std::int64_t train_steps,
+                            std::int64_t least = 0) {
   const double given = flags.number(name, 0.0);
   if (given > 0.0 && given < 1.0) {
     return static_cast<std::int64_t>(std::ceil(given * static_cast<double>(train_steps)));
   }
-  return flags.integer(name, 0);
+  return flags.integer(name, least);
 }
 
 // Lengths in steps, from epochs where flags count in those.
@@ -173,6 +176,7 @@ void read_length(const FlagValues& flags, std::optional<std::int64_t> steps_of_e
   const Strategy saves = strategy_of(flags, "save_strategy");
   const bool evaluates_by_epoch = strategy_of(flags, "eval_strategy") == Strategy::kEpoch;
   options.saves = saves != Strategy::kNo;
+  options.save_best = saves == Strategy::kBest;
   const std::int64_t steps = flags.integer("train_steps", -1);  // -1: the Trainer's "not given"
   const bool in_epochs =
       flags.given("num_train_epochs") && (!flags.given("train_steps") || steps < 0);
@@ -185,14 +189,24 @@ void read_length(const FlagValues& flags, std::optional<std::int64_t> steps_of_e
   if (flags.given("num_train_epochs") && !in_epochs) {
     options.notes.emplace_back("--num_train_epochs has no effect beside --max_steps");
   }
+  if (!in_epochs && !flags.given("train_steps") && !options.eval_only) {
+    options.notes.push_back(
+        core::concat("neither --max_steps nor --num_train_epochs: ", steps, " steps"));
+  }
   command.counts_epochs = in_epochs || saves == Strategy::kEpoch || evaluates_by_epoch;
   const std::int64_t one = steps_of_epoch.value_or(1);
   if (in_epochs) {
+    options.train_epochs = epochs;
     options.train_steps = static_cast<std::int64_t>(std::ceil(epochs * static_cast<double>(one)));
   }
   options.eval_steps = steps_or_share(flags, "eval_steps", options.train_steps);
   options.save_steps = steps_or_share(flags, "save_steps", options.train_steps);
+  options.log_steps = steps_or_share(flags, "log_steps", options.train_steps, 1);
   if (saves == Strategy::kEpoch) options.save_steps = one;
+  if (options.save_best && flags.given("save_steps") && options.save_steps > 0) {
+    options.notes.emplace_back("--save_steps has no effect beside --save_strategy best");
+  }
+  if (options.save_best) options.save_steps = 0;
   if (evaluates_by_epoch) options.eval_steps = one;
 }
 
@@ -202,10 +216,14 @@ void read_best_model(const FlagValues& flags, engine::TrainOptions& options) {
   FM_USER_CHECK(!flags.flag("greater_is_better"), "--greater_is_better must be false, because a ",
                 "loss is better when it is less; leave it out");
   options.early_stopping_threshold = flags.number("early_stopping_threshold", 0.0);
-  const bool judges = options.load_best_model || options.early_stopping_patience > 0;
-  FM_USER_CHECK(!judges || options.evaluates(), "--load_best_model_at_end and ",
-                "--early_stopping_patience need evaluations; give --eval_data_path FILE or a ",
+  const bool judges = options.saves_best() || options.early_stopping_patience > 0;
+  FM_USER_CHECK(!judges || options.evaluates(), "--load_best_model_at_end, --save_strategy best ",
+                "and --early_stopping_patience need evaluations; give --eval_data_path FILE or a ",
                 "--split, and no --eval_strategy no");
+  if (options.early_stopping_threshold > 0.0 && options.early_stopping_patience == 0) {
+    options.notes.emplace_back(
+        "--early_stopping_threshold has no effect without --early_stopping_patience");
+  }
   FM_USER_CHECK(!options.load_best_model || options.saves, "--load_best_model_at_end needs ",
                 "checkpoints; leave --save_strategy no out");
 }
@@ -253,6 +271,12 @@ void note_compatible(const FlagValues& flags, engine::TrainOptions& options) {
   if (flags.given("eval_steps") && options.eval_steps > 0 && !options.evaluates()) {
     options.notes.emplace_back("--eval_steps has no effect without --eval_data_path or a --split");
   }
+  const bool asks = flags.given("eval_strategy") && !options.evaluates();
+  if (asks && strategy_of(flags, "eval_strategy") != Strategy::kNo) {
+    options.notes.push_back(core::concat("nothing is evaluated: --eval_strategy ",
+                                         flags.text("eval_strategy"),
+                                         " needs --eval_data_path or --validation_split"));
+  }
 }
 
 // Absent: not given.
@@ -280,11 +304,20 @@ void read_config(const FlagValues& flags, Command& command) {
                 flags.text("precision"), ")");
   const std::string config = flags.text("deepspeed_config");
   if (config.empty()) options.notes.emplace_back("no --deepspeed_config: ZeRO 0");
+  const bool recomputes = flags.flag("gradient_checkpointing");
+  options.recompute_refused = flags.given("gradient_checkpointing") && !recomputes;
+  TrainerArguments trainer = read_trainer_arguments(flags);
+  if (flags.given("log_steps")) trainer.logging_steps = options.log_steps;
   command.config = apply_ds_config(
       config.empty() ? ConfigText{"{}", "no configuration"} : load_config_text(config),
       {precision, flags.flag("lenient") ? Unknown::kNoted : Unknown::kRefused, read_offload(flags)},
-      read_trainer_arguments(flags), options);
-  options.recompute = options.recompute || flags.flag("gradient_checkpointing");
+      trainer, options);
+  const bool block = options.recompute;
+  options.recompute = (block || recomputes) && !options.recompute_refused;
+  if (block && !options.recompute) {
+    options.notes.push_back(core::concat(
+        "nothing is recomputed: --gradient_checkpointing false, which goes before ", config));
+  }
 }
 
 // On CPUs nobody expects TF32, and bf16 has none of it: there a note does.

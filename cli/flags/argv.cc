@@ -143,6 +143,7 @@ class Normaliser {
       }
       written.value = "true";
     }
+    if (is_no_number(flag, written.value)) return;
     add_values(flag, {written.value}, line_.words);
     while (flag.kind == FlagKind::kList && at_ + 1 < words_.size() &&
            !words_[at_ + 1].starts_with("-")) {
@@ -207,6 +208,11 @@ class Normaliser {
 };
 
 }  // namespace
+
+bool is_no_number(const FlagRow& flag, const std::string& value) {
+  const bool number = flag.kind == FlagKind::kInt || core::number_of(flag.otherwise).has_value();
+  return number && core::lower(value) == "none";
+}
 
 const FlagRow* find_flag(std::string_view name, std::span<const FlagRow> flags) {
   const auto row =

@@ -36,6 +36,9 @@ struct UnknownName {
 // such a file.
 std::string unknown_name(const UnknownName& unknown, std::span<const FlagRow> flags);
 
+// Whether the value is what Python prints where a script was given no number.
+bool is_no_number(const FlagRow& flag, const std::string& value);
+
 // Null where there is none.
 const FlagRow* find_flag(std::string_view name, std::span<const FlagRow> flags);
 // The row of Hugging Face's Trainer, or null; one that honours no value gives way to a flag of

@@ -67,14 +67,16 @@ class FileReader {
  public:
   FileReader(std::string path, const NormalLine& command_line, std::span<const FlagRow> flags)
       : path_(std::move(path)), command_line_(command_line), flags_(flags) {
-    for (const std::string& word : command_line.words) said_.insert(name_of_word(word));
+    for (const std::string& word : command_line.words) {
+      settings_.said[name_of_word(word)] = word.substr(word.find('=') + 1);
+    }
   }
 
   NormalLine read() {
     const JsonTree root = read_file(path_);
     dialect_ = dialect_of(root);
     flatten(root, "");
-    prepare(dialect_, said_.contains("data_path"), settings_);
+    prepare(dialect_, settings_);
     for (const std::string& problem : settings_.problems) {
       problems_.push_back(concat(path_, ":", problem));
     }
@@ -167,13 +169,16 @@ class FileReader {
       return refuse(setting, unknown_name({"key", setting.key, setting.key}, flags_));
     }
     if (setting.values.empty()) return;
-    if (row == nullptr) return add_values(*own, setting.values, line_.words);
+    if (row == nullptr) {
+      if (is_no_number(*own, setting.values[0])) return;
+      return add_values(*own, setting.values, line_.words);
+    }
     take_foreign(setting, *row, own);
   }
 
   void take_foreign(const Setting& setting, const ForeignKey& row, const FlagRow* own) {
     for (const std::string& flag : core::split(row.instead, ' ')) {
-      if (said_.contains(flag)) return overruled_.push_back(setting.key);
+      if (settings_.said.contains(flag)) return overruled_.push_back(setting.key);
     }
     const std::string shown = concat(setting.key, ": ", core::join(setting.values, ", "));
     const std::optional<Translated> ours = translate(row, setting.values);
@@ -209,7 +214,6 @@ class FileReader {
   std::string path_;
   const NormalLine& command_line_;
   std::span<const FlagRow> flags_;
-  std::set<std::string> said_;
   Dialect dialect_ = Dialect::kTrainer;
   Settings settings_;
   NormalLine line_;

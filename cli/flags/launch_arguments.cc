@@ -504,6 +504,9 @@ LaunchCommand parse_launch_command(std::span<const std::string> words,
   FM_USER_CHECK(command.no_ssh || !flags.given("node_rank"), "--node_rank belongs to --no_ssh");
   if (command.no_ssh) read_own_node(flags, plan);
   command.restarts.most = flags.small("max_restarts", 0);
+  if (command.restarts.most > 0 && value_of(job.variables, "FME_LAUNCH_ID").empty()) {
+    job.variables.push_back("FME_LAUNCH_ID=" + launch::new_token());
+  }
   if (flags.given("min_nodes")) command.restarts.min_nodes = flags.small("min_nodes", 1);
   FM_USER_CHECK(command.restarts.min_nodes <= static_cast<int>(plan.hosts.size()),
                 "--min_nodes must be at most the hosts that are used (", command.restarts.min_nodes,

@@ -195,6 +195,11 @@ void check(const engine::GenerateOptions& options) {
                 "the first two only; leave the others out");
   FM_USER_CHECK(options.chat || options.system.empty(),
                 "--system is a message of a conversation; give --chat, too");
+  const engine::SamplingFlags& sampling = options.sampling;
+  const bool draws = sampling.temperature || sampling.top_k || sampling.top_p || sampling.min_p ||
+                     sampling.repetition_penalty;
+  FM_USER_CHECK(!scores || (!draws && options.stops.empty()),
+                "--score continues no text; leave --stop and the flags of sampling out");
   FM_USER_CHECK(options.output.empty() || scores || !options.prompt_file.empty(),
                 "--output is for --prompt_file and --score; leave it out");
   const bool empty = std::any_of(options.stops.begin(), options.stops.end(),

@@ -184,10 +184,23 @@ void read_data(const FlagValues& flags, engine::TrainOptions& options) {
                        .document_attention = !flags.given("document_attention"),
                        .max_seq_len = !flags.given("max_seq_len")};
   options.split = read_split(flags);
-  FM_USER_CHECK(!flags.given("shuffle_split") || options.split.evaluation > 0.0,
+  const bool splits = options.split.training < 1.0;
+  FM_USER_CHECK(!flags.given("shuffle_split") || splits,
                 "--shuffle_split belongs to --split and --validation_split; give one of them, or "
                 "leave it out");
-  options.split.shuffled = options.split.evaluation > 0.0 && flags.flag("shuffle_split");
+  options.split.shuffled = splits && flags.flag("shuffle_split");
+  if (flags.given("max_train_samples")) {
+    options.split.most_training = flags.integer("max_train_samples", 1);
+  }
+  if (flags.given("max_eval_samples")) {
+    options.split.most_evaluation = flags.integer("max_eval_samples", 1);
+  }
+  if (flags.given("assistant_only_loss")) {
+    options.assistant_only_loss = flags.flag("assistant_only_loss");
+  }
+  if (flags.given("completion_only_loss")) {
+    options.completion_only_loss = flags.flag("completion_only_loss");
+  }
   options.add_tokens = flags.tokens("add_tokens");
   FM_USER_CHECK(options.split.evaluation == 0.0 || options.eval_data_path.empty(),
                 "evaluation data are a file or a part of the training data; leave out "
@@ -199,7 +212,11 @@ void read_data(const FlagValues& flags, engine::TrainOptions& options) {
 void read_lora(const FlagValues& flags, engine::TrainOptions& options) {
   const std::string adapter =
       split_adapter(options.init_ckpt, flags.text("adapter"), "--init_ckpt");
-  const bool by_flags = flags.given("lora_r");
+  const bool refused = flags.given("use_peft") && !flags.flag("use_peft");
+  if (refused && flags.given("lora_r")) {
+    options.notes.emplace_back("flags of LoRA have no effect: --use_peft false");
+  }
+  const bool by_flags = flags.given("lora_r") && !refused;
   const bool by_json = options.lora.r > 0;
   const int ways = (adapter.empty() ? 0 : 1) + (by_flags ? 1 : 0) + (by_json ? 1 : 0);
   FM_USER_CHECK(ways <= 1,
@@ -208,7 +225,7 @@ void read_lora(const FlagValues& flags, engine::TrainOptions& options) {
   if (!adapter.empty()) options.lora = read_adapter(adapter);
   if (by_flags) options.lora = lora_of_flags(flags);
   for (const char* flag : kLoraFlags) {
-    FM_USER_CHECK(by_flags || !flags.given(flag), "--", flag,
+    FM_USER_CHECK(by_flags || refused || !flags.given(flag), "--", flag,
                   " belongs to --lora_r; give that, too, or leave it out");
   }
 }
@@ -259,7 +276,7 @@ TrainerArguments read_trainer_arguments(const FlagValues& flags) {
       .warmup = number_of(flags, "warmup_steps", 0.0),
       .per_device_train_batch_size = whole_of(flags, "per_device_train_batch_size"),
       .gradient_accumulation_steps = whole_of(flags, "gradient_accumulation_steps"),
-      .logging_steps = whole_of(flags, "log_steps"),
+      .logging_steps = {},  // by the length of the run
       .bf16 = flag_of(flags, "bf16"),
       .fp16 = flag_of(flags, "fp16"),
       .lr_scheduler_type = flags.given("lr_scheduler_type") ? flags.text("lr_scheduler_type") : "",
@@ -272,6 +289,7 @@ TrainerArguments read_trainer_arguments(const FlagValues& flags) {
                 share.value_or(0.0), ")");
   if (share && out.warmup.value_or(0.0) == 0.0) {
     out.warmup = std::min(*share, std::nextafter(1.0, 0.0));  // 1 is all of the steps, not one
+    out.warmup_flag = "warmup_ratio";
   }
   return out;
 }
@@ -285,11 +303,13 @@ void read_reports(const FlagValues& flags, TrainOptions& options) {
   const Words known = {"none",    "all",        "tensorboard", "csv",      "wandb",   "azure_ml",
                        "clearml", "codecarbon", "comet",       "comet_ml", "dagshub", "dvclive",
                        "flyte",   "mlflow",     "neptune",     "swanlab",  "trackio"};
-  for (const std::string& word : core::split(core::lower(flags.text("report_to")), ',')) {
+  const std::string named = core::join(flags.list("report_to"), ",");
+  for (const std::string& word : core::split(core::lower(named), ',')) {
+    if (word.empty()) continue;
     FM_USER_CHECK(std::ranges::find(known, word) != known.end(),
                   "--report_to must be a list of none, all, tensorboard, csv, wandb and other ",
                   "services of the Trainer; did you mean ", core::nearest(word, known), "? (",
-                  flags.text("report_to"), ")");
+                  named, ")");
     if (word == "none") continue;
     if (word == "csv" || word == "all") add_once(monitors.csv, inside(options.output_dir, "csv"));
     if (word == "csv") continue;

@@ -37,9 +37,11 @@ void prepare_axolotl(Settings& settings) {
   settings.defaults = {"--max_seq_len=512", "--lr_scheduler_type=cosine", "--packing=none",
                        "--per_device_train_batch_size=1", "--num_train_epochs=1"};
   if (settings.find("warmup_steps") == nullptr) settings.defaults.push_back("--warmup_ratio=0.03");
-  const double epochs = core::number_of(settings.text("num_epochs")).value_or(1.0);
-  const bool evaluates = settings.find("test_datasets[].path") != nullptr ||
-                         core::number_of(settings.text("val_set_size")).value_or(0.0) > 0.0;
+  const double epochs = settings.number("num_train_epochs", "num_epochs", 1.0);
+  const auto& said = settings.said;
+  const bool evaluates = said.contains("eval_data_path") || said.contains("split") ||
+                         settings.find("test_datasets[].path") != nullptr ||
+                         settings.number("validation_split", "val_set_size", 0.0) > 0.0;
   if (evaluates) {
     per_epoch("evals_per_epoch", "eval_steps", epochs, settings);
   } else {
@@ -133,13 +135,13 @@ class DataFiles {
   std::optional<JsonTree> info_;
 };
 
-void prepare_factory(bool names_data, Settings& settings) {
+void prepare_factory(Settings& settings) {
   const bool from_text = settings.text("stage") == "pt";
   settings.defaults = {"--max_seq_len=2048", "--num_train_epochs=3",
                        from_text ? "--packing=concat" : "--packing=none"};
   const std::string kind = settings.text("finetuning_type");
   if (kind.empty() || kind == "lora") {
-    const double rank = core::number_of(settings.text("lora_rank")).value_or(8.0);
+    const double rank = settings.number("lora_r", "lora_rank", 8.0);
     settings.defaults.insert(settings.defaults.end(),
                              {"--lora_r=8", "--lora_target_modules=all-linear",
                               concat("--lora_alpha=", number_text(2.0 * rank))});
@@ -148,7 +150,7 @@ void prepare_factory(bool names_data, Settings& settings) {
   }
   if (kind == "full" || kind == "lora") settings.drop("finetuning_type");  // what it says is done
   if (from_text || settings.text("stage") == "sft") settings.drop("stage");
-  if (names_data) return;
+  if (settings.said.contains("data_path")) return;
   DataFiles files(settings);
   files.replace("dataset", "data_path");
   files.replace("eval_dataset", "eval_data_path");
@@ -165,6 +167,11 @@ const Setting* Settings::find(const std::string& key) const {
 std::string Settings::text(const std::string& key) const {
   const Setting* const setting = find(key);
   return setting == nullptr ? "" : core::join(setting->values, ",");
+}
+
+double Settings::number(const std::string& flag, const std::string& key, double otherwise) const {
+  const auto found = said.find(flag);
+  return core::number_of(found == said.end() ? text(key) : found->second).value_or(otherwise);
 }
 
 void Settings::set(const std::string& key, const std::string& value, int line) {
@@ -189,11 +196,11 @@ Dialect dialect_of(const JsonTree& root) {
   return factory ? Dialect::kFactory : Dialect::kTrainer;
 }
 
-void prepare(Dialect dialect, bool names_data, Settings& settings) {
+void prepare(Dialect dialect, Settings& settings) {
   switch (dialect) {
     case Dialect::kTrainer: return;
     case Dialect::kAxolotl: return prepare_axolotl(settings);
-    case Dialect::kFactory: return prepare_factory(names_data, settings);
+    case Dialect::kFactory: return prepare_factory(settings);
   }
 }
 

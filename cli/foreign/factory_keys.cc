@@ -20,7 +20,6 @@ constexpr std::string_view kMedia = "models read texts";
 constexpr std::string_view kInference = "fmengine-generate continues texts";
 constexpr std::string_view kExport = "fmengine-export writes folders of Hugging Face's form";
 constexpr std::string_view kBelongs = "it belongs to a key that is refused where it counts";
-constexpr std::string_view kFile = "write the rows that are wanted into a file";
 constexpr std::string_view kTokens =
     "the tokenizer's own are taken; write others into the files of its folder";
 
@@ -112,7 +111,7 @@ constexpr ForeignKey kKeys[] = {
      "tokens are kept in --cache_dir"},
     {"mix_strategy", "concat:", "--data_path SHARE FILE SHARE FILE is a mixture", "data_path"},
     {"interleave_probs", "", "--data_path SHARE FILE SHARE FILE is a mixture", "data_path"},
-    {"max_samples", "", kFile, "data_path"},
+    {"max_samples", "*: --max_train_samples=$ --max_eval_samples=$", ""},
     {"ignore_pad_token_for_loss", "true:", "padding is never trained"},
     {"val_size", "0:; *: --validation_split=$", "other rows than theirs are taken"},
     {"eval_on_each_dataset", kOff, "one evaluation takes all its data"},

@@ -128,7 +128,9 @@ std::string describe(const ForeignKey& key) {
 std::string refusal_of(const ForeignKey& key, const std::string& written) {
   std::vector<std::string> known;
   for (const MapEntry& entry : entries_of(key.map)) {
-    for (const std::string& value : entry.values) known.push_back(value);
+    for (const std::string& value : entry.values) {
+      if (!value.empty()) known.push_back(value);
+    }
   }
   return concat(written, " cannot be honoured",
                 known.empty() ? "" : concat(", only ", core::join(known, ", "), " can"), ": ",

@@ -37,6 +37,7 @@ constexpr ForeignKey kKeys[] = {
      "use --offload_optimizer cpu, or nvme"},
     {"offload_param_device fsdp_offload_params enable_cpu_offload", "",
      "use --offload_param cpu, or nvme"},
+    {"offload", "", "use --offload_optimizer and --offload_param, each with cpu or nvme"},
     {"offload_optimizer_nvme_path offload_param_nvme_path", "", "use --nvme_path"},
     {"optimizer_offload_fraction", "",
      "set zero_optimization.offload_optimizer.ratio in --deepspeed_config FILE"},

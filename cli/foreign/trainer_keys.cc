@@ -29,8 +29,9 @@ constexpr std::string_view kNoMetrics = "the loss is the only metric";
 constexpr std::string_view kNoCard = "it runs on CPUs unless --device says another";
 constexpr std::string_view kOneClock = "each rank logs what all of them have";
 constexpr std::string_view kAdam =
-    "without an optimizer block in --deepspeed_config FILE it is AdamW, with states in fp32; other "
-    "optimizers are written there";
+    "without an optimizer block in --deepspeed_config FILE it is AdamW, with states in fp32; leave "
+    "the flag out, and for Lion, Adagrad, Lamb, Muon or SGD write \"optimizer\": {\"type\": "
+    "\"SGD\"} there";
 
 constexpr ForeignKey kKeys[] = {
     // Our flags under another name.
@@ -60,16 +61,13 @@ constexpr ForeignKey kKeys[] = {
     {"packing",
      "true: ?--packing=best_fit ?--document_attention=true; false: --packing=none; *: --packing=$",
      ""},
-    {"use_peft", "true: ?--lora_r=16 ?--lora_alpha=32 ?--lora_dropout=0.05; false:",
+    {"use_peft",
+     "true: ?--lora_r=16 ?--lora_alpha=32 ?--lora_dropout=0.05; false: --use_peft=false",
      "with TRL's values where none are given; --lora_r N is enough"},
     {"dtype torch_dtype model_dtype",
      "float32,auto:; bfloat16: ?--precision=bf16; float16: ?--precision=fp16",
      "weights are updated in fp32 beside what --bf16 or --fp16 computes with"},
     // What is trained.
-    {"completion_only_loss", "true:; false: --train_on_inputs=true",
-     "completions are trained, prompts are not"},
-    {"assistant_only_loss", "true:; false: --train_on_inputs=true",
-     "of chats the assistant's turns are trained"},
     {"packing_strategy", "bfd:",
      "instead of wrapped give --packing concat; documents that are longer than a row are cut"},
     {"padding_free pad_to_multiple_of length_column_name", kAny,
@@ -97,7 +95,9 @@ constexpr ForeignKey kKeys[] = {
      "no weight is quantized"},
     {"optim",
      "adamw_torch,adamw_torch_fused,adamw_hf,adamw_apex_fused,adamw_torch_xla,adamw_torch_npu_fused"
-     ":; adamw_bnb_8bit,adamw_8bit,paged_adamw,paged_adamw_32bit,paged_adamw_8bit: !",
+     ":; "
+     "adamw_torch_8bit,adamw_torch_4bit,adamw_anyprecision,adamw_bnb_8bit,adamw_8bit,paged_adamw,"
+     "paged_adamw_32bit,paged_adamw_8bit: !",
      kAdam},
     {"adafactor", kOff, kAdam},
     {"optim_args optim_target_modules", "", kAdam},
@@ -105,12 +105,12 @@ constexpr ForeignKey kKeys[] = {
     // Data.
     {"dataset_name dataset_config_name dataset_config dataset dataset_path", "", kNoDatasets,
      "data_path"},
-    {"dataset_train_split", "train:", kEveryRow},
+    {"dataset_train_split", "train:", kEveryRow, "data_path"},
     {"dataset_test_split", kAny, "--eval_data_path FILE or --validation_split SHARE evaluate"},
     {"dataset_streaming streaming", kAny, "files are read as they are needed in any case"},
     {"dataset_num_proc preprocessing_num_workers", kAny, "text is tokenized by all --threads"},
-    {"max_train_samples max_samples", "", kEveryRow, "data_path"},
-    {"max_eval_samples max_predict_samples", "", kEveryRow, "eval_data_path eval_batches"},
+    {"max_samples", "*: --max_train_samples=$", ""},
+    {"max_predict_samples", kAny, "nothing is predicted; fmengine-generate continues texts"},
     {"validation_split_percentage val_set_size test_split_size", "",
      "use --validation_split, a share of 1", "validation_split split eval_data_path"},
     {"keep_linebreaks", "true:", "texts are trained as they are"},
@@ -123,7 +123,7 @@ constexpr ForeignKey kKeys[] = {
     {"dataloader_num_workers dataloader_pin_memory dataloader_persistent_workers "
      "dataloader_prefetch_factor dataloader_multiprocessing_context dataloader_in_order",
      kAny, kNoWorkers},
-    {"dataloader_drop_last", kOff, "every row is trained"},
+    {"dataloader_drop_last", kAny, "every row is trained, and every step is whole"},
     {"data_seed", kAny, "--seed orders the rows"},
     {"ignore_data_skip", kOff, "a run goes on with the row where it stopped"},
     // Steps, evaluation, checkpoints, output.
@@ -132,7 +132,8 @@ constexpr ForeignKey kKeys[] = {
     {"do_predict", kOff, "fmengine-generate continues texts"},
     {"overwrite_output_dir", kAny,
      "a run resumes where its folder has checkpoints; --resume never"},
-    {"logging_strategy", "steps,no:", "--log_steps says how often a line is printed"},
+    {"logging_strategy", kAny,
+     "--log_steps says how often a line is printed; metrics.jsonl has every step"},
     {"logging_first_step", kAny, "the first step is always logged"},
     {"logging_nan_inf_filter", kAny, "losses are logged as they are"},
     {"log_on_each_node save_on_each_node", kAny, kOneClock},
@@ -158,7 +159,7 @@ constexpr ForeignKey kKeys[] = {
      "push_to_hub_token push_to_hub_organization",
      kAny, kNoHub},
     // Machine.
-    {"bf16_full_eval fp16_full_eval", kOff, "an evaluation computes as the training does"},
+    {"bf16_full_eval fp16_full_eval", kAny, "an evaluation computes as the training does"},
     {"use_cpu no_cuda", "true: --device=cpu; false:", "--device says what computes"},
     {"use_mps_device", kOff, kNoCard},
     {"torch_compile torch_compile_backend torch_compile_mode torchdynamo jit_mode_eval use_ipex "
@@ -168,7 +169,8 @@ constexpr ForeignKey kKeys[] = {
     {"activation_offloading", kAny, kMemoryOnly},
     {"full_determinism", kAny,
      "\"communication_order\": \"canonical\" in --deepspeed_config FILE gives equal bits"},
-    {"auto_find_batch_size", kOff, "--plan says what fits"},
+    {"auto_find_batch_size", kAny,
+     "what does not fit is refused before the first step, with what does; --plan says it, too"},
     {"accelerator_config parallelism_config", "",
      "flags and --deepspeed_config FILE say what it holds; leave it out"},
     {"ddp_timeout", kAny, "--timeout_s limits each wait for another rank"},
@@ -183,7 +185,9 @@ constexpr ForeignKey kKeys[] = {
      "number"},
     {"fsdp_config fsdp_min_num_params fsdp_transformer_layer_cls_to_wrap", kAny,
      "zero_optimization in --deepspeed_config FILE says how weights are sharded"},
-    {"debug", ":", "--trace shows what ranks do"},
+    {"debug", kAny,
+     "a loss, gradient or weight that is not finite is named in any case; --trace shows what ranks "
+     "do"},
     {"mp_parameters ray_scope tpu_num_cores tpu_metrics_debug xpu_backend past_index "
      "use_legacy_prediction_loop dispatch_batches split_batches",
      kAny, kNoTorch},

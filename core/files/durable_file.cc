@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 #include "core/check.h"
@@ -122,6 +123,21 @@ void replace_file(const fs::path& path, std::string_view text) {
   sync_folder(path.parent_path());
 }
 
+void replace_file(const fs::path& path, const std::function<void(std::ostream&)>& write) {
+  const fs::path fresh =
+      path.parent_path() / concat(".tmp-", path.filename().string(), "-", random_tag());
+  {
+    std::ofstream file(fresh, std::ios::binary);
+    if (!file.good()) fail(fresh, "create", errno);
+    write(file);
+    file.close();
+    if (file.fail()) fail(fresh, "write", errno);
+  }
+  WritableFile::open(fresh).sync_and_close();
+  rename_over(fresh, path);
+  sync_folder(path.parent_path());
+}
+
 void sync_folder(const fs::path& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) fail(folder, "open", errno);
@@ -163,10 +179,14 @@ bool publish_folder(const fs::path& from, const fs::path& to, FlaggedRename rena
   return exchanged;
 }
 
+void rename_folder(const fs::path& from, const fs::path& to) {
+  rename_over(from, to);
+  sync_folder(to.parent_path());
+}
+
 fs::path put_aside(const fs::path& folder) {
   fs::path aside = aside_of(folder);
-  rename_over(folder, aside);
-  sync_folder(aside.parent_path());
+  rename_folder(folder, aside);
   return aside;
 }
 

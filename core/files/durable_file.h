@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
+#include <iosfwd>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,6 +43,9 @@ class WritableFile {
 void write_new_file(const std::filesystem::path& path, std::string_view text);
 // Replaces a file: temporary name, fsync, rename, fsync of the folder.
 void replace_file(const std::filesystem::path& path, std::string_view text);
+// The same of what `write` puts out, which is not held in memory.
+void replace_file(const std::filesystem::path& path,
+                  const std::function<void(std::ostream&)>& write);
 void sync_folder(const std::filesystem::path& folder);
 // Makes the folder and those above it that are missing; the names of new ones are on disk.
 void make_folders(const std::filesystem::path& folder);
@@ -55,6 +60,9 @@ int flagged_rename(const char* from, const char* to, unsigned flags);
 // between leaves it as .bad-<name>-<8 hex>, which no run deletes.)
 bool publish_folder(const std::filesystem::path& from, const std::filesystem::path& to,
                     FlaggedRename rename = flagged_rename);
+
+// Renames a folder within its file system, and fsyncs the parent. `to` must not exist.
+void rename_folder(const std::filesystem::path& from, const std::filesystem::path& to);
 
 // Renames a folder to .bad-<name>-<8 hex> beside it, a name that no run reads or deletes. Returns
 // the new path.

@@ -30,15 +30,15 @@ class Reader {
     if (fd_ >= 0) ::close(fd_);
   }
 
-  // "", or why the file is not read.
-  std::string refuse(Bytes most, FileKind kind) const {
+  // Without a problem, or why the file is not read.
+  SmallFile refuse(Bytes most, FileKind kind) const {
     struct stat about {};
-    if (fd_ < 0 || ::fstat(fd_, &about) != 0) return std::strerror(errno);
-    if (S_ISDIR(about.st_mode)) return "it is a folder";
+    if (fd_ < 0 || ::fstat(fd_, &about) != 0) return failed();
+    if (S_ISDIR(about.st_mode)) return {"", "it is a folder"};
     const bool regular = S_ISREG(about.st_mode);
-    if (kind == FileKind::kRegular && !regular) return "it is no regular file";
-    if (!regular || about.st_size <= most.count()) return "";
-    return concat("it has ", human(Bytes(about.st_size)), ", ", human(most), " are the most");
+    if (kind == FileKind::kRegular && !regular) return {"", "it is no regular file"};
+    if (!regular || about.st_size <= most.count()) return {};
+    return {"", concat("it has ", human(Bytes(about.st_size)), ", ", human(most), " are the most")};
   }
 
   SmallFile read(Bytes most, int patience_ms) const {
@@ -52,7 +52,7 @@ class Reader {
       if (found == 0) return {"", concat("its end did not come within ", patience_ms / 1000, " s")};
       const ssize_t got = found < 0 ? -1 : ::read(fd_, chunk.data(), chunk.size());
       if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-      if (got < 0) return {"", std::strerror(errno)};
+      if (got < 0) return failed();
       if (got == 0) return file;
       file.text.append(chunk.data(), static_cast<std::size_t>(got));
       const auto size = static_cast<std::int64_t>(file.text.size());
@@ -61,6 +61,11 @@ class Reader {
   }
 
  private:
+  static SmallFile failed() {
+    const int error = errno;
+    return {"", std::strerror(error), error};
+  }
+
   int fd_;
 };
 
@@ -69,9 +74,9 @@ class Reader {
 SmallFile read_small_file(const std::filesystem::path& path, Bytes most, FileKind kind,
                           int patience_ms) {
   const Reader reader(path);
-  std::string problem = reader.refuse(most, kind);
-  if (!problem.empty()) return {"", std::move(problem)};
-  SmallFile file = reader.read(most, patience_ms);
+  SmallFile file = reader.refuse(most, kind);
+  if (!file.problem.empty()) return file;
+  file = reader.read(most, patience_ms);
   if (file.problem.empty() && is_lfs_pointer(file.text)) file.problem = kIsLfsPointer;
   return file;
 }

@@ -36,8 +36,9 @@ enum class FileKind : std::uint8_t {
 };
 
 struct SmallFile {
-  std::string text;
-  std::string problem;  // "" when the text is whole, else why not: "No such file or directory"
+  std::string text = {};
+  std::string problem = {};  // "" when the text is whole, else why not: "No such file or directory"
+  int error = 0;             // the errno that the problem names, if any
 };
 
 // Reads at most `most` bytes, and waits `patience_ms` at most for what comes through a pipe.

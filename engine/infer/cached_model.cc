@@ -133,7 +133,9 @@ std::vector<model::CachedSequence> CachedModel::parts_of(
     const std::int64_t length = std::ssize(each->ids);
     FM_CHECK(each->cached < length && length <= each->capacity, "a sequence of ", length,
              " ids, of which ", each->cached, " were read, in a cache of ", each->capacity);
-    if (each->cached <= rope_switch_ && length > rope_switch_) each->cached = 0;
+    // A conversation may also become shorter, when it forgets its oldest turns.
+    const bool turns_far = length > rope_switch_;
+    if (turns_far != std::exchange(each->turned_far, turns_far)) each->cached = 0;
     parts.push_back({.count = length - each->cached,
                      .position = each->cached,
                      .capacity = each->capacity,
@@ -202,8 +204,10 @@ std::span<const float> CachedModel::next_logits(std::span<Sequence* const> seque
     queue()->copy_out(logits, logits_.data(), core::Bytes(bytes));
     queue()->finish();
   }
-  FM_DATA_CHECK(std::isfinite(logits_[0]),
-                "the weights must give finite logits; use another checkpoint");
+  for (std::size_t at = 0; at < logits_.size(); at += logits_.size() / sequences.size()) {
+    FM_DATA_CHECK(std::isfinite(logits_[at]),
+                  "the weights must give finite logits; use another checkpoint, or --dtype fp32");
+  }
   return logits_;
 }
 

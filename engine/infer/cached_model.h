@@ -21,6 +21,7 @@ struct Sequence {
   std::vector<std::int32_t> ids = {};
   std::int64_t cached = 0;
   std::int64_t capacity = 0;  // positions of the cache
+  bool turned_far = false;    // by the factors of lengths above rope_switch_
   core::Buffer cache = {};
 };
 

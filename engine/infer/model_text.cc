@@ -62,7 +62,27 @@ std::optional<chat::Conversation> conversation_of(const jinja::Value& line,
              chat::find_field(line, "conversations") == nullptr) {
     return std::nullopt;
   }
-  return std::get<chat::Conversation>(chat::read_record(object, where));
+  chat::Record record = chat::read_record(object, where);
+  auto* const conversation = std::get_if<chat::Conversation>(&record);
+  FM_DATA_CHECK(conversation != nullptr, where, ": messages that ask something are required; ",
+                "correct the line, or leave out either the messages or the prompt");
+  return std::move(*conversation);
+}
+
+// The message `system` before those of a conversation that has none.
+chat::Conversation told(const std::string& system, chat::Conversation conversation) {
+  if (system.empty()) return conversation;
+  const jinja::Value* const role = conversation.messages.empty()
+                                       ? nullptr
+                                       : chat::find_field(conversation.messages.front(), "role");
+  const bool has_one = role != nullptr && role->text() != nullptr &&
+                       (*role->text() == "system" || *role->text() == "developer");
+  if (!has_one) {
+    conversation.messages.insert(conversation.messages.begin(), message_of("system", system));
+    for (std::size_t& at : conversation.untrained) ++at;
+    if (conversation.prompt > 0) ++conversation.prompt;
+  }
+  return conversation;
 }
 
 std::string field_of(const jinja::Value& line, const char* name, const std::string& where) {
@@ -83,11 +103,12 @@ ModelText::ModelText(const std::filesystem::path& folder, std::int64_t vocab,
     : folder_(folder),
       tokenizer_(tokenizer::open_tokenizer(folder.string())),
       format_(chat::read_chat_format(folder)),
+      vocab_(vocab),
       ends_(std::move(ends)) {
-  FM_USER_CHECK(tokenizer_->id_limit() <= vocab,
+  FM_USER_CHECK(tokenizer_->plain_limit() <= vocab,
                 "every id of the tokenizer must have a row in the model's embedding; use the "
                 "model's own tokenizer (",
-                folder.string(), ": ", tokenizer_->id_limit(), " ids, vocab_size ", vocab, ")");
+                folder.string(), ": ", tokenizer_->plain_limit(), " ids, vocab_size ", vocab, ")");
   const std::vector<tokenizer::TokenId>& named = tokenizer_->special_ids().ends;
   ends_.insert(ends_.end(), named.begin(), named.end());
 }
@@ -96,12 +117,20 @@ bool ModelText::ends(std::int32_t id) const {
   return std::find(ends_.begin(), ends_.end(), id) != ends_.end();
 }
 
+std::vector<std::int32_t> ModelText::with_rows(std::vector<std::int32_t> ids) const {
+  const auto beyond = std::ranges::find_if(ids, [this](std::int32_t id) { return id >= vocab_; });
+  FM_DATA_CHECK(beyond == ids.end(), "the model has no row for the added token ", *beyond,
+                " of its tokenizer; remove that token from the text (", folder_.string(),
+                ", vocab_size ", vocab_, ")");
+  return ids;
+}
+
 std::vector<std::int32_t> ModelText::encode(const std::string& text) const {
-  return tokenizer_->encode(text);
+  return with_rows(tokenizer_->encode(text));
 }
 
 Prompt ModelText::of_text(const std::string& text) const {
-  Prompt prompt{.text = text, .ids = tokenizer_->encode(text)};
+  Prompt prompt{.text = text, .ids = encode(text)};
   if (!prompt.ids.empty()) return prompt;
   const tokenizer::SpecialIds& special = tokenizer_->special_ids();
   const bool has_end = special.eos != tokenizer::kNoToken;
@@ -110,6 +139,7 @@ Prompt ModelText::of_text(const std::string& text) const {
                 "a prompt of one token or more is required where the tokenizer names neither the "
                 "end nor the beginning of a text; give --prompt TEXT (",
                 folder_.string(), ")");
+  prompt.ids = with_rows(std::move(prompt.ids));
   return prompt;
 }
 
@@ -120,7 +150,7 @@ Prompt ModelText::of_conversation(const chat::Conversation& conversation) const 
                 folder_.string(), ")");
   Prompt prompt{.text = chat::render(conversation, *format_, true, std::time(nullptr)),
                 .answers = true};
-  prompt.ids = tokenizer_->encode(prompt.text, tokenizer::SpecialTokens::kNone);
+  prompt.ids = with_rows(tokenizer_->encode(prompt.text, tokenizer::SpecialTokens::kNone));
   FM_DATA_CHECK(!prompt.ids.empty(), "the chat template makes no text of this conversation (",
                 folder_.string(), ")");
   return prompt;
@@ -140,7 +170,12 @@ Prompt prompt_of(const TextLine& line, const PromptFile& file, const ModelText& 
   if (is_jsonl(file.path)) {
     const jinja::Value object = jinja::parse_json(line.text, line.where);
     if (const auto conversation = conversation_of(object, line.where)) {
-      return text.of_conversation(*conversation);
+      return text.of_conversation(told(file.system, *conversation));
+    }
+    for (const char* name : {"system", "system_prompt", "history"}) {
+      const jinja::Value* const beside = chat::find_field(object, name);
+      FM_DATA_CHECK(beside == nullptr || !chat::is_filled(*beside), line.where, ": \"", name,
+                    "\" has no place beside a prompt that is text; write the line as \"messages\"");
     }
     words = field_of(object, "prompt", line.where);
   }

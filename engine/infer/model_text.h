@@ -42,13 +42,17 @@ class ModelText {
   // An optional system message, and the user's.
   chat::Conversation ask(const std::string& system, const std::string& text) const;
 
-  // Ids of a text that stands alone, as models are trained with it.
+  // Ids of a text that stands alone, as models are trained with it. As above, UserError (11) for a
+  // token that the model has no row for.
   std::vector<std::int32_t> encode(const std::string& text) const;
 
  private:
+  std::vector<std::int32_t> with_rows(std::vector<std::int32_t> ids) const;
+
   std::filesystem::path folder_;
   std::unique_ptr<const tokenizer::Tokenizer> tokenizer_;
   std::optional<chat::ChatFormat> format_;
+  std::int64_t vocab_;
   std::vector<std::int32_t> ends_;
 };
 
@@ -56,8 +60,8 @@ jinja::Value message_of(const std::string& role, const std::string& content);
 
 // One prompt a line. *.jsonl (or .json): {"prompt": TEXT}, or a conversation as
 // chat::Conversation describes it ("messages", "conversations", or a "prompt" that is a list); else
-// a line is the text. `chat`: a text is what a user says, after the message `system`. Throws
-// UserError (11) with file and line.
+// a line is the text. `chat`: a text is what a user says, after the message `system`, which also
+// comes before messages without one. Throws UserError (11) with file and line.
 struct PromptFile {
   std::string path;
   bool chat = false;

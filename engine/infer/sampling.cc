@@ -225,6 +225,11 @@ Sampling choose_sampling(const fs::path& folder, const SamplingFlags& flags) {
   if (const std::string words = taken(sampler, file, flags); !words.empty()) {
     sampling.notes.push_back(core::concat("as ", kFile, " says: ", words));
   }
+  if (sampler.temperature == 0.0 && (flags.top_k || flags.top_p || flags.min_p)) {
+    sampling.notes.emplace_back(
+        "--top_k, --top_p and --min_p have no effect: texts are greedy without --temperature above "
+        "0");
+  }
   const std::vector<std::string> foreign = foreign_keys(keys, sampler.temperature > 0);
   if (!foreign.empty()) {
     sampling.notes.push_back(

@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 
+#include "checkpoint/lineage.h"
+#include "checkpoint/survey.h"
+#include "comm/agree.h"
 #include "core/check.h"
 #include "core/text.h"
 #include "engine/plan/export_dtype.h"
@@ -32,8 +36,18 @@ DiskNeed disk_need(const TrainOptions& options, const model::OpenedModel& opened
   if (options.save_steps > 0 && left > 0) {
     saves += (options.train_steps - 1) / options.save_steps - done / options.save_steps;
   }
-  constexpr std::int64_t kBeside = 2;  // the proven one, and the one that is written
-  if (options.keep_last > 0) saves = std::min<std::int64_t>(saves, options.keep_last + kBeside);
+  std::int64_t beside = 2;  // the proven one, and the one that is written
+  if (left > 0 && options.saves_best() &&
+      options.eval_steps > 0) {  // each evaluation may be the best
+    const auto between = [&](std::int64_t steps) {
+      return steps > 0 ? (options.train_steps - 1) / steps - done / steps : 0;
+    };
+    const std::int64_t both =
+        options.save_steps > 0 ? std::lcm(options.save_steps, options.eval_steps) : 0;
+    saves += std::max<std::int64_t>(0, between(options.eval_steps) - between(both));
+    ++beside;
+  }
+  if (options.keep_last > 0) saves = std::min<std::int64_t>(saves, options.keep_last + beside);
   return {weights * (1 + moments), saves, exported};
 }
 
@@ -67,6 +81,22 @@ std::optional<core::Bytes> free_on_disk(const std::string& folder) {
   const std::filesystem::space_info space = std::filesystem::space(place, error);
   if (error) return std::nullopt;
   return core::Bytes(static_cast<std::int64_t>(space.available));
+}
+
+core::Bytes pruned_later(const TrainOptions& options) {
+  core::Bytes bytes;
+  using checkpoint::Resume;
+  const bool goes_on = options.resume == Resume::kAuto || options.resume == Resume::kMust;
+  if (options.keep_last <= 0 || !goes_on) return bytes;
+  comm::attempt([&] {
+    const checkpoint::RunLine line(options.output_dir);
+    for (const auto& listed : checkpoint::list_checkpoints(options.output_dir)) {
+      const auto lineage = checkpoint::lineage_of(listed.folder);
+      const bool own = lineage && line.run() && lineage->run == line.run()->run;
+      if (own) bytes += checkpoint::bytes_below(listed.folder);
+    }
+  });
+  return bytes;
 }
 
 std::set<dev_t> devices_of(const std::vector<std::string>& folders) {

@@ -36,6 +36,9 @@ std::string warning_of(const DiskNeed& need, const TrainOptions& options,
 // Of the file system where the folder is, or will be.
 std::optional<core::Bytes> free_on_disk(const std::string& folder);
 
+// Of this run's checkpoints that are there: pruning deletes one for each new one.
+core::Bytes pruned_later(const TrainOptions& options);
+
 // The file systems of folders, or of those above them in which they will be made.
 std::set<dev_t> devices_of(const std::vector<std::string>& folders);
 

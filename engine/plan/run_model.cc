@@ -8,6 +8,7 @@
 #include "engine/plan/tile_choice.h"
 #include "engine/plan/trained_names.h"
 #include "text/data/data_paths.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace fm::engine {
 namespace {
@@ -87,6 +88,19 @@ void check_data(const TrainOptions& options, const model::Model& model) {
 
 }  // namespace
 
+namespace {
+
+// Adapters that train rows of tokens may have been trained with more of them than the base has. 0:
+// they do not say.
+std::int64_t ids_of_start(const TrainOptions& options) {
+  const LoraOptions& lora = options.lora;
+  const bool rows = !lora.token_rows.empty() || !lora.modules_to_save.empty();
+  if (!rows || lora.start.empty() || !checkpoint::has_tokenizer(lora.start)) return 0;
+  return tokenizer::open_tokenizer(lora.start)->id_limit();
+}
+
+}  // namespace
+
 bool reads_text(const TrainOptions& options) { return is_text(options.data_path, options); }
 
 bool evaluates_text(const TrainOptions& options) {
@@ -94,7 +108,11 @@ bool evaluates_text(const TrainOptions& options) {
 }
 
 std::filesystem::path tokenizer_folder(const TrainOptions& options) {
-  const std::string& named = options.tokenizer.empty() ? options.init_ckpt : options.tokenizer;
+  // Trainers save the tokenizer with adapters, with the template that these were trained on.
+  const std::string& start = options.lora.start;
+  const bool adapters = !start.empty() && checkpoint::has_tokenizer(start);
+  const std::string& own = adapters ? start : options.init_ckpt;
+  const std::string& named = options.tokenizer.empty() ? own : options.tokenizer;
   const bool found = !named.empty() && checkpoint::has_tokenizer(named);
   if (!found) return options.tokenizer;  // a file, or to be refused where it is opened
   // The built-in reader knows texts alone.
@@ -158,7 +176,7 @@ model::OpenedModel open_run_model(const TrainOptions& options) {
                   foreign);
   }
   model::ModelChoices choices = choices_of(options);
-  choices.vocab_at_least = tokens_of(options).ids;
+  choices.vocab_at_least = std::max(tokens_of(options).ids, ids_of_start(options));
   model::OpenedModel opened = model::open_model(config, choices);
   FM_USER_CHECK(options.max_seq_len <= opened.facts.max_positions,
                 "--max_seq_len must be at most the model's max_position_embeddings; lower it, or "

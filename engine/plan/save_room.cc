@@ -20,7 +20,7 @@ int saved_arrays(const zero::Layout& layout, int flat_param, bool asleep) {
 bool saves_between_steps(const TrainOptions& options) {
   const bool rhythm = options.save_steps > 0 && options.save_steps < options.train_steps;
   return options.saves && !options.dry_run && !options.eval_only &&
-         options.dump_gradients.empty() && (rhythm || options.load_best_model);
+         options.dump_gradients.empty() && (rhythm || options.saves_best());
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "engine/run/run_data.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <vector>
 
@@ -54,7 +55,9 @@ data::SplitSource open_rows(const TrainOptions& options, std::int64_t vocab, cor
   if (!options.eval_data_path.empty()) {
     asked.paths = options.eval_data_path;
     asked.shuffle_windows = false;  // in an evaluation all rows count alike
-    rows.evaluation = data::open_source(asked);
+    asked.mixes = false;
+    const data::Split first{.most_training = options.split.most_evaluation};
+    rows.evaluation = data::open_split(asked, first).training;
   }
   check_counted(rows.training.get(), "training", asked.seq_len);
   check_counted(rows.evaluation.get(), "evaluation", asked.seq_len);
@@ -71,6 +74,24 @@ std::string Epochs::words(std::int64_t train_steps) const {
   const bool one = std::string_view(all) == "1";
   return core::concat("1 epoch = ", core::counted(steps, "step"), ", this run ", all,
                       one ? " epoch" : " epochs");
+}
+
+std::string Epochs::other_end(double epochs, std::int64_t step, std::int64_t consumed,
+                              std::int64_t train_steps) const {
+  const auto batch = static_cast<double>(train_batch);
+  const double wanted = epochs * static_cast<double>(samples);
+  const std::int64_t left = std::max<std::int64_t>(0, train_steps - step);
+  const std::int64_t end = consumed + left * train_batch;
+  if (left == 0 && static_cast<double>(consumed) >= wanted) return "";
+  // An epoch is a whole number of steps.
+  if (std::abs(static_cast<double>(end) - wanted) <= (epochs + 1.0) * batch) return "";
+  const double more = std::ceil((wanted - static_cast<double>(consumed)) / batch);
+  char shown[32];
+  std::snprintf(shown, sizeof(shown), "%.3g", passed(end));
+  return core::concat("this run ends after ", shown, " epochs, not ", epochs,
+                      ": its steps had another batch before; --max_steps ",
+                      step + std::max<std::int64_t>(0, static_cast<std::int64_t>(more)),
+                      " ends it where ", epochs, " have passed");
 }
 
 std::int64_t count_steps_of_epoch(const TrainOptions& options, std::int64_t vocab, int ranks,

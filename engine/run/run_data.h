@@ -36,6 +36,10 @@ struct Epochs {
   std::int64_t ended(std::int64_t consumed) const { return consumed / samples; }
   // "1 epoch = 462 steps, this run 0.32 epochs"
   std::string words(std::int64_t train_steps) const;
+  // Of a run of `epochs` that goes on from a step: why it ends with others, because its steps had
+  // another batch before; else "".
+  std::string other_end(double epochs, std::int64_t step, std::int64_t consumed,
+                        std::int64_t train_steps) const;
 };
 
 }  // namespace fm::engine

@@ -215,7 +215,7 @@ checkpoint::SaveRequest RunSaves::request_of(const ProgressState& progress,
                                              std::vector<checkpoint::FileSlice> mine) const {
   std::vector<std::int64_t> spared = progress.spared;
   spared.push_back(proven_);
-  if (options_.load_best_model) spared.push_back(progress.best.step);
+  if (options_.saves_best()) spared.push_back(progress.best.step);
   return save_request(options_, state_, progress, std::move(mine), std::move(spared));
 }
 

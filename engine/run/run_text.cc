@@ -33,18 +33,24 @@ prepare::Recipe recipe_of(const TrainOptions& options, std::int64_t vocab) {
   const bool there = std::filesystem::exists(path, ignored);
   const std::string foreign = there ? "" : checkpoint::foreign_folder(path);
   FM_DATA_CHECK(foreign.empty(), foreign);
-  prepare::Recipe recipe = prepare::read_recipe(path, options.chat_template,
-                                                {.text_field = options.text_field,
-                                                 .text_first = options.text_first,
-                                                 .train_on_inputs = options.train_on_inputs,
-                                                 .columns = options.rows.columns,
-                                                 .now = std::time(nullptr),
-                                                 .texts = tokens_of(options).texts});
-  FM_USER_CHECK(recipe.vocab <= vocab,
+  const auto opposite = [](std::optional<bool> only) {
+    return only ? std::optional(!*only) : std::nullopt;
+  };
+  prepare::Recipe recipe =
+      prepare::read_recipe(path, options.chat_template,
+                           {.text_field = options.text_field,
+                            .text_first = options.text_first,
+                            .train_on_inputs = options.train_on_inputs,
+                            .train_prompts = opposite(options.completion_only_loss),
+                            .train_turns = opposite(options.assistant_only_loss),
+                            .columns = options.rows.columns,
+                            .now = std::time(nullptr),
+                            .texts = tokens_of(options).texts});
+  FM_USER_CHECK(recipe.plain <= vocab,
                 "every id of the tokenizer must have a row in the model's embedding; use the "
                 "model's own tokenizer, or a config.json with a larger vocab_size (tokenizer ",
-                path.string(), ": ", recipe.vocab, " ids, vocab_size ", vocab, ")");
-  return recipe;
+                path.string(), ": ", recipe.plain, " ids, vocab_size ", vocab, ")");
+  return prepare::within(std::move(recipe), vocab);
 }
 
 // eos_token_id of generation_config.json, of config.json where there is no such file, as generation

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "checkpoint/find_checkpoint.h"
 #include "comm/agree.h"
 #include "core/check.h"
 #include "core/fault.h"
@@ -52,6 +53,18 @@ rusage usage_so_far() {
 
 core::Queue* queue_of(const RankDevice& computes) {
   return computes.device == nullptr ? nullptr : &computes.device->compute();
+}
+
+// Why a run ends before its last step.
+std::string stopped_words(const BestEvaluation& best, double threshold) {
+  const std::string evaluations = core::counted(best.worse, "evaluation");
+  if (best.step < 0) return core::concat("stopped early: no loss of ", evaluations, " was finite");
+  const std::string that = core::concat("that of step ", best.step, " (loss ", best.loss, ")");
+  if (threshold == 0.0) {
+    return core::concat("stopped early: no better evaluation than ", that, " in ", evaluations);
+  }
+  return core::concat("stopped early: ", evaluations, " in a row were not better by more than ",
+                      threshold, "; the best is ", that);
 }
 
 constexpr core::TraceForm kStep = {"step", core::TraceKind::kStep, {"step"}};
@@ -131,7 +144,7 @@ class Trainer {
       if (speculative_.in_flight() > 0) continue;
       const SignalInbox::Requests asked = tell_others();
       const bool last = progress_.step == options_.train_steps || stops_early();
-      const bool best = options_.load_best_model && progress_.best.step == progress_.step;
+      const bool best = options_.saves_best() && progress_.best.step == progress_.step;
       const bool due = options_.saves && (is_multiple(options_.save_steps) || best);
       if (asked.terminate && !saves_in_time()) return end_unsaved();
       const bool save = asked.terminate || asked.save || (due && !last);
@@ -211,6 +224,11 @@ class Trainer {
       if (!options_.eval_only && found->step < options_.train_steps) {
         const std::string jump = rate_change(found->run.optimization, options_, found->applied);
         if (!jump.empty()) log_.warn(jump);
+      }
+      if (!options_.eval_only && options_.train_epochs > 0.0) {
+        const std::string end = epochs_.other_end(options_.train_epochs, found->step,
+                                                  found->samples, options_.train_steps);
+        if (!end.empty()) log_.warn(end);
       }
       progress_ = *found;
     } else if (!opened_.model.has_frozen()) {
@@ -468,21 +486,16 @@ class Trainer {
                      "exported; choose --train_steps so that a step succeeds at the end, or ",
                      saves_.way_back(), " (last step ", progress_.step, ")");
     if (stops_early()) {
-      log_.say(core::concat("stopped early: no better evaluation than that of step ",
-                            progress_.best.step, " (loss ", progress_.best.loss, ") in ",
-                            progress_.best.worse, " evaluations"));
+      log_.say(stopped_words(progress_.best, options_.early_stopping_threshold));
     }
     save(Must::kSucceed);
     const std::int64_t best = progress_.best.step;
     if (options_.load_best_model && best >= 0 && best != progress_.step) {
-      const bool there = load_step(options_, best, state_);
+      const std::string problem = load_best(options_, best, progress_.step, state_);
       const std::string words = core::concat("the best evaluation was in step ", best, " (loss ",
                                              progress_.best.loss, "): ");
-      if (there) log_.say(words + "that model is exported");
-      if (!there) {
-        log_.warn(words + "its checkpoint is not in " + options_.output_dir +
-                  ", the last model is exported");
-      }
+      if (problem.empty()) log_.say(words + "that model is exported");
+      if (!problem.empty()) log_.warn(words + problem + ", the last model is exported");
     }
     enter(core::RunPhase::kExport, progress_.step);
     export_model(options_, opened_.facts, state_, export_target(options_, opened_.facts));
@@ -519,6 +532,24 @@ class Trainer {
 };
 
 }  // namespace
+
+void go_on_with_job(TrainOptions& options, const std::vector<std::string>& restarted,
+                    comm::Communicator& world) {
+  using checkpoint::Resume;
+  const bool by_itself = options.resume == Resume::kAuto || options.resume == Resume::kMust;
+  const bool goes_by_itself = by_itself || options.eval_only || options.dry_run;
+  // All ranks ask, as they may disagree about the flags, which is found later.
+  const std::vector<std::string> none;
+  if (!checkpoint::has_begun(options.output_dir, options.resume, goes_by_itself ? none : restarted,
+                             world) ||
+      goes_by_itself) {
+    return;
+  }
+  options.notes.push_back(core::concat(
+      "started again by its launcher: goes on with the run that this job began by --resume ",
+      options.resume == Resume::kNever ? "never" : options.resume_path));
+  options.resume = Resume::kAuto;
+}
 
 int train(const TrainOptions& options, const model::OpenedModel& opened, comm::Communicator& world,
           const RunContext& context) {

@@ -9,9 +9,10 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
-#include <map>
+#include <limits>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -37,31 +38,69 @@ std::optional<std::int64_t> step_of_row(std::string_view line) {
   return step;
 }
 
-// The rows that count of a file's text.
-class Rows {
+// Bytes of a file.
+struct FileRange {
+  std::int64_t begin = 0;
+  std::int64_t bytes = 0;
+};
+
+// Which lines of a file stay. A long run has millions: none of their text is held.
+class KeptLines {
  public:
-  explicit Rows(std::string_view text, std::int64_t last_step) : text_(text) {
-    for (std::size_t begin = 0; begin < text.size();) {
-      const std::size_t end = std::min(text.find('\n', begin), text.size() - 1) + 1;
-      lines_.push_back(text.substr(begin, end - begin));
-      if (const auto step = step_of_row(lines_.back())) last_of_[*step] = lines_.size() - 1;
-      begin = end;
+  KeptLines(std::istream& file, std::int64_t last_step) {
+    std::int64_t begin = 0;
+    for (std::string line; std::getline(file, line);) {
+      const std::optional<std::int64_t> step = step_of_row(line);
+      if (line.starts_with("{\"start\":")) starts_.push_back(all_.size());
+      all_.push_back({begin, step.value_or(kNone)});
+      begin += static_cast<std::int64_t>(line.size()) + 1;
     }
-    last_of_.erase(last_of_.upper_bound(last_step), last_of_.end());
-    for (std::size_t at = 0; at < lines_.size(); ++at) {
-      const std::optional<std::int64_t> step = step_of_row(lines_[at]);
-      const auto found = step ? last_of_.find(*step) : last_of_.end();
-      const bool stays = !step || (found != last_of_.end() && found->second == at);
-      (stays ? kept_ : cut_) += lines_[at];
-      cut_count_ += stays ? 0 : 1;
+    end_ = begin;
+    // The last row of each step counts, and no later step.
+    std::vector<std::pair<std::int64_t, std::size_t>> rows;
+    for (std::size_t at = 0; at < all_.size(); ++at) {
+      if (all_[at].step != kNone) rows.emplace_back(all_[at].step, at);
+    }
+    std::ranges::sort(rows);
+    stays_.resize(all_.size(), true);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const bool newest = i + 1 == rows.size() || rows[i + 1].first != rows[i].first;
+      const bool counts = newest && rows[i].first <= last_step;
+      stays_[rows[i].second] = counts;
+      cut_ += counts ? 0 : 1;
+      if (counts) steps_.push_back(rows[i].first);
     }
   }
 
-  const std::string& kept() const { return kept_; }
-  const std::string& cut() const { return cut_; }
-  std::int64_t kept_count() const { return static_cast<std::int64_t>(last_of_.size()); }
-  std::int64_t cut_count() const { return cut_count_; }
-  bool kept_is_the_beginning() const { return text_.starts_with(kept_); }
+  std::int64_t kept() const { return std::ssize(steps_); }
+  std::int64_t cut() const { return cut_; }
+
+  // Of the lines that stay, or of the others; those side by side as one.
+  std::vector<FileRange> ranges(bool stay) const {
+    std::vector<FileRange> found;
+    for (std::size_t at = 0; at < all_.size(); ++at) {
+      if (stays_[at] != stay) continue;
+      const FileRange line = range_of(at);
+      if (found.empty() || found.back().begin + found.back().bytes != line.begin) {
+        found.push_back(line);
+      } else {
+        found.back().bytes += line.bytes;
+      }
+    }
+    return found;
+  }
+
+  // The newest line of a start, and the last rows behind it.
+  std::vector<FileRange> last_start(std::size_t most_rows) const {
+    if (starts_.empty()) return {};
+    std::vector<FileRange> found;
+    for (std::size_t at = all_.size(); at > starts_.back() + 1 && found.size() < most_rows; --at) {
+      if (all_[at - 1].step != kNone && stays_[at - 1]) found.push_back(range_of(at - 1));
+    }
+    found.push_back(range_of(starts_.back()));
+    std::ranges::reverse(found);
+    return found;
+  }
 
   // "3, 7 to 9"
   std::string missing(std::int64_t last_step) const {
@@ -75,24 +114,49 @@ class Rows {
       }
       next = std::max(next, present + 1);
     };
-    for (const auto& [step, line] : last_of_) add(step);
+    for (const std::int64_t step : steps_) add(step);
     add(last_step + 1);
     return out;
   }
 
  private:
-  std::string_view text_;
-  std::vector<std::string_view> lines_;
-  std::map<std::int64_t, std::size_t> last_of_;  // step -> its line
-  std::string kept_;
-  std::string cut_;
-  std::int64_t cut_count_ = 0;
+  static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::min();
+  struct Line {
+    std::int64_t begin = 0;
+    std::int64_t step = kNone;
+  };
+
+  FileRange range_of(std::size_t at) const {
+    const std::int64_t end = at + 1 < all_.size() ? all_[at + 1].begin : end_;
+    return {all_[at].begin, end - all_[at].begin};
+  }
+
+  std::vector<Line> all_;
+  std::int64_t end_ = 0;
+  std::vector<std::size_t> starts_;
+  std::vector<bool> stays_;
+  std::vector<std::int64_t> steps_;  // that stay, rising
+  std::int64_t cut_ = 0;
 };
 
-void append_to(const std::filesystem::path& path, std::string_view text) {
-  std::ofstream file(path, std::ios::binary | std::ios::app);
-  file << text << std::flush;
-  FM_MACHINE_CHECK(file.good(), core::ExitCode::kStorageFailed, path.string(), ": ",
+// Throws MachineError (26) naming `path`, where they are written.
+void copy_ranges(std::istream& from, const std::vector<FileRange>& ranges, std::ostream& to,
+                 const std::filesystem::path& path) {
+  std::string piece;
+  for (FileRange left : ranges) {
+    from.clear();
+    from.seekg(left.begin);
+    while (left.bytes > 0 && from.good()) {
+      piece.resize(static_cast<std::size_t>(std::min<std::int64_t>(left.bytes, 1 << 20)));
+      from.read(piece.data(), std::ssize(piece));
+      to << std::string_view(piece).substr(0, static_cast<std::size_t>(from.gcount()));
+      left.bytes -= from.gcount();
+    }
+    FM_MACHINE_CHECK(left.bytes == 0, core::ExitCode::kStorageFailed, path.string(),
+                     ": the lines of before could not be read");
+  }
+  to << std::flush;
+  FM_MACHINE_CHECK(to.good(), core::ExitCode::kStorageFailed, path.string(), ": ",
                    std::strerror(errno));
 }
 
@@ -126,28 +190,32 @@ bool MetricsFile::reopen() {
 
 KeptRows MetricsFile::keep_until(std::int64_t last_step) {
   if (!std::filesystem::is_regular_file(path_)) return {};
+  constexpr std::size_t kRowsOfTime = 51;  // measured_time takes 50, but the first
   std::ifstream file(path_, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  const Rows rows(text, last_step);
-  KeptRows done{.rows = rows.kept_count(), .missing = rows.missing(last_step)};
-  constexpr std::string_view kStart = "{\"start\":";
-  const std::size_t start = rows.kept().rfind(std::string("\n").append(kStart));
-  if (start != std::string::npos) {
-    done.last_start = rows.kept().substr(start + 1);
-  } else if (rows.kept().starts_with(kStart)) {
-    done.last_start = rows.kept();
-  }
-  if (rows.cut_count() == 0) return done;
+  const KeptLines lines(file, last_step);
+  KeptRows done{.rows = lines.kept(), .missing = lines.missing(last_step)};
   done.problem = comm::attempt([&] {
-    append_to(path_.parent_path() / (path_.stem().string() + ".replaced.jsonl"), rows.cut());
-    if (!rows.kept_is_the_beginning()) {
-      core::replace_file(core::behind_links(path_), rows.kept());
-    } else if (ftruncate(fd_, static_cast<off_t>(rows.kept().size())) != 0) {
+    std::ostringstream start;
+    copy_ranges(file, lines.last_start(kRowsOfTime), start, path_);
+    done.last_start = start.str();
+  });
+  if (lines.cut() == 0) return done;
+  done.problem = comm::attempt([&] {
+    const std::filesystem::path replaced =
+        path_.parent_path() / (path_.stem().string() + ".replaced.jsonl");
+    std::ofstream others(replaced, std::ios::binary | std::ios::app);
+    copy_ranges(file, lines.ranges(false), others, replaced);
+    const std::vector<FileRange> kept = lines.ranges(true);
+    const bool beginning = kept.empty() || (kept.size() == 1 && kept[0].begin == 0);
+    if (!beginning) {
+      core::replace_file(core::behind_links(path_),
+                         [&](std::ostream& fresh) { copy_ranges(file, kept, fresh, path_); });
+    } else if (ftruncate(fd_, static_cast<off_t>(kept.empty() ? 0 : kept[0].bytes)) != 0) {
       FM_MACHINE_CHECK(false, core::ExitCode::kStorageFailed, std::strerror(errno));
     }
     FM_MACHINE_CHECK(reopen(), core::ExitCode::kStorageFailed, std::strerror(errno));
   });
-  if (done.problem.empty()) done.cut = rows.cut_count();
+  if (done.problem.empty()) done.cut = lines.cut();
   return done;
 }
 

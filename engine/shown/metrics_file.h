@@ -16,7 +16,7 @@ struct KeptRows {
   std::int64_t cut = 0;         // that went to the other file
   std::string missing = {};     // "3, 7 to 9": steps from 1 on that have no row
   std::string problem = {};     // why nothing was cut, or ""
-  std::string last_start = {};  // the newest {"start": ...} line and those behind it that stay
+  std::string last_start = {};  // the newest {"start": ...} line, and the last rows behind it
 };
 
 // Rows are lines that begin with {"step": N; other lines stay what and where they are.

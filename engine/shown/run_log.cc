@@ -247,8 +247,11 @@ void RunLog::introduce(const KnownRun& run, const RunContext& context, std::int6
   const std::string start = start_line(run, context, done);
   const bool left = done < run.options.train_steps && !start_before_.empty();
   say(banner(run, context, done, left ? measured_time(start_before_, start) : std::nullopt));
-  const std::string full = warning_of(disk_need(run.options, run.opened, done), run.options,
-                                      free_on_disk(run.options.output_dir));
+  start_before_.clear();
+  const DiskNeed need = disk_need(run.options, run.opened, done);
+  std::optional<core::Bytes> free = free_on_disk(run.options.output_dir);
+  if (!warning_of(need, run.options, free).empty()) *free += pruned_later(run.options);
+  const std::string full = warning_of(need, run.options, free);
   if (!full.empty()) warn(full);
   // If it cannot be written, the first step's line says so.
   if (metrics_ && !run.options.eval_only) metrics_->append(start);

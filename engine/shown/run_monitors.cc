@@ -92,7 +92,12 @@ std::vector<monitor::Metric> RunMonitors::metrics_of(const StepLine& line, std::
                        counts ? monitor::MetricType::kCounter : monitor::MetricType::kGauge, help,
                        value});
   };
-  const auto samples = static_cast<double>(line.samples);
+  // Of this start: a counter never goes back, and a resume may.
+  if (!samples_before_) {
+    samples_before_ = line.samples - run_.plan->batch.train_batch;
+    skipped_before_ = skipped;
+  }
+  const auto samples = static_cast<double>(line.samples - *samples_before_);
   const auto seq_len = static_cast<double>(run_.plan->shape.row());
   if (line.eval_loss) eval_loss_ = line.eval_loss;
   add("step", "Finished optimizer steps, skipped ones included.", static_cast<double>(line.step));
@@ -104,10 +109,10 @@ std::vector<monitor::Metric> RunMonitors::metrics_of(const StepLine& line, std::
   add("tokens_per_second", "Tokens of the last step by its time.", line.tokens_per_second());
   add("memory_bytes", "Resident memory of rank 0.",
       static_cast<double>(machine::resident_memory().count()));
-  add("samples_total", "Samples that the run has consumed.", samples);
-  add("tokens_total", "Tokens that the run has consumed.", samples * seq_len);
+  add("samples_total", "Samples that this start has consumed.", samples);
+  add("tokens_total", "Tokens that this start has consumed.", samples * seq_len);
   add("skipped_steps_total", "Steps that changed nothing because a number was not finite.",
-      static_cast<double>(skipped));
+      static_cast<double>(skipped - skipped_before_));
   return metrics;
 }
 

@@ -47,7 +47,9 @@ class RunMonitors {
   bool writes_;
   std::vector<Output> places_;
   Output prometheus_;
-  std::optional<double> eval_loss_;  // of the last evaluation of this start
+  std::optional<double> eval_loss_;             // of the last evaluation of this start
+  std::optional<std::int64_t> samples_before_;  // before this start
+  std::int64_t skipped_before_ = 0;
 };
 
 }  // namespace fm::engine

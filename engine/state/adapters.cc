@@ -244,11 +244,26 @@ std::vector<TensorSlice> stored_slices(const LoraOptions& lora, TensorSlice slic
   return out;
 }
 
+namespace {
+
+constexpr const char* kVocabularies[] = {"embed_tokens.weight", "lm_head.weight",
+                                         "wte.weight",          "word_embeddings.weight",
+                                         "embed_in.weight",     "embed_out.weight"};
+
+}  // namespace
+
 void check_adapter_names(const LoraOptions& lora, const model::Model& model,
                          const checkpoint::TensorFile& file) {
   std::set<std::string> known;
   for (const checkpoint::TensorSpec& spec : stored_specs(lora, model)) known.insert(spec.name);
   for (const checkpoint::StoredTensor& tensor : file.header().tensors) {
+    const bool vocabulary = std::ranges::any_of(
+        kVocabularies, [&](const char* name) { return tensor.name.ends_with(name); });
+    FM_DATA_CHECK(known.contains(tensor.name) || !vocabulary, file.path(),
+                  ": the adapters hold a whole embedding or head, as peft saves them after "
+                  "resize_token_embeddings; train them by \"modules_to_save\", or save without: "
+                  "save_pretrained(FOLDER, save_embedding_layers=False) (",
+                  tensor.name, ")");
     FM_DATA_CHECK(known.contains(tensor.name), file.path(),
                   ": every tensor must have a place in the model with these adapters; use the "
                   "adapter's own base model (",

@@ -277,26 +277,41 @@ std::optional<ProgressState> resume_state(const TrainOptions& options, RankState
       continue;
     }
     if (state.world.rank() == 0) say_what_was_passed(*found, newest);
-    state.lineage =
-        checkpoint::lineage_of_start(options.output_dir, options.resume, &*found, state.world);
+    state.lineage = checkpoint::lineage_of_start(options.output_dir, options.resume, &*found,
+                                                 state.world, options.jobs);
     state.save_ms = found->save_ms;
     return progress_from_json(found->state_json);
   }
-  state.lineage =
-      checkpoint::lineage_of_start(options.output_dir, options.resume, nullptr, state.world);
+  state.lineage = checkpoint::lineage_of_start(options.output_dir, options.resume, nullptr,
+                                               state.world, options.jobs);
   return std::nullopt;
 }
 
-bool load_step(const TrainOptions& options, std::int64_t step, RankState& state) {
-  const std::string path = options.output_dir + "/" + checkpoint::tag_of_step(step);
+std::string load_best(const TrainOptions& options, std::int64_t step, std::int64_t last,
+                      RankState& state) {
+  const auto load_step = [&](std::int64_t number) {
+    const std::string path = options.output_dir + "/" + checkpoint::tag_of_step(number);
+    const auto found = checkpoint::find_checkpoint(options.output_dir, checkpoint::Resume::kPath,
+                                                   path, state.world);
+    FM_CHECK(found, "a path names a checkpoint, or finding it throws");
+    load(*found, options, Moments::kRead, state);
+  };
   std::error_code ignored;
-  const bool missing = state.world.rank() == 0 && !std::filesystem::exists(path, ignored);
-  if (!comm::first_problem(state.world, missing ? path : "").empty()) return false;
-  const auto found =
-      checkpoint::find_checkpoint(options.output_dir, checkpoint::Resume::kPath, path, state.world);
-  FM_CHECK(found, "a path names a checkpoint, or finding it throws");
-  load(*found, options, Moments::kRead, state);
-  return true;
+  const std::string best = options.output_dir + "/" + checkpoint::tag_of_step(step);
+  const bool missing = state.world.rank() == 0 && !std::filesystem::exists(best, ignored);
+  if (!comm::first_problem(state.world, missing ? best : "").empty()) {
+    return "its checkpoint is not in " + options.output_dir;
+  }
+  try {
+    load_step(step);
+    return "";
+  } catch (const core::MachineError& error) {  // on all ranks alike
+    if (error.code() != core::ExitCode::kNoCheckpoint) throw;
+    const std::string problem =
+        core::concat("its checkpoint cannot be loaded (", error.what(), ")");
+    load_step(last);  // the state may be filled in part
+    return problem;
+  }
 }
 
 void load_weights(const checkpoint::FoundCheckpoint& found, const TrainOptions& options,

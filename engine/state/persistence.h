@@ -42,12 +42,14 @@ std::string not_finite_text(const std::string& broken, const std::string& way_ba
 // found when the folder is made.
 void check_output_dir(const std::string& output_dir);
 
-// Weights and moments of the checkpoint of that step in output_dir, to be exported: what units read
-// is not made anew. False: there is no such folder. Collective. Throws as a resume from its path
-// does.
-bool load_step(const TrainOptions& options, std::int64_t step, RankState& state);
+// Weights and moments of the checkpoint of `step` in output_dir, to be exported: what units read is
+// not made anew. Where it is missing or damaged, those of the step `last`, and the words say why;
+// else "". Collective. Throws as a resume from a path does, (26) where a disk failed.
+std::string load_best(const TrainOptions& options, std::int64_t step, std::int64_t last,
+                      RankState& state);
 
-// Collective. The trained weights of a checkpoint, without its moments. Throws as load_step does.
+// Collective. The trained weights of a checkpoint, without its moments. Throws as a resume from its
+// path does.
 void load_weights(const checkpoint::FoundCheckpoint& found, const TrainOptions& options,
                   RankState& state);
 

@@ -10,9 +10,13 @@ namespace fm::engine {
 
 BestEvaluation after_evaluation(BestEvaluation best, std::int64_t step, double loss,
                                 double threshold) {
-  const bool better = std::isfinite(loss) && (best.step < 0 || loss < best.loss - threshold);
-  if (better) return {.step = step, .loss = loss};
-  ++best.worse;
+  const bool finite = std::isfinite(loss);
+  const bool enough = finite && (best.step < 0 || loss < best.loss - threshold);
+  if (finite && (best.step < 0 || loss < best.loss)) {
+    best.step = step;
+    best.loss = loss;
+  }
+  best.worse = enough ? 0 : best.worse + 1;
   return best;
 }
 
@@ -44,7 +48,7 @@ std::string to_json(const ProgressState& state) {
       json["export"]["start"] = nlohmann::json::parse(state.exports.start);
     }
   }
-  if (state.best.step >= 0) {
+  if (state.best.step >= 0 || state.best.worse > 0) {
     json["best_evaluation"] = {
         {"step", state.best.step}, {"loss", state.best.loss}, {"worse", state.best.worse}};
   }

@@ -15,10 +15,11 @@ namespace fm::engine {
 struct BestEvaluation {
   std::int64_t step = -1;  // none yet
   double loss = 0.0;
-  std::int64_t worse = 0;  // evaluations since, none of them better
+  std::int64_t worse = 0;  // evaluations in a row that were not better by more than the threshold
 };
 
-// A loss is better when it is less by more than the threshold; one that is not finite never is.
+// As in transformers: the best has the least loss, whatever the threshold, and `worse` counts those
+// that were not less than the best before them by more than that. One that is not finite is worse.
 BestEvaluation after_evaluation(BestEvaluation best, std::int64_t step, double loss,
                                 double threshold);
 

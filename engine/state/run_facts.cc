@@ -285,7 +285,11 @@ Facts optimization_facts(const KnownRun& run) {
 Facts course_facts(const TrainOptions& o) {
   return {fact("--train_steps", o.train_steps, kRanksAgree),
           fact("--save_steps", o.save_steps, kRanksAgree),
-          fact("--save_strategy", o.saves ? "steps" : "no", kRanksAgree),
+          fact("--save_strategy",
+               o.save_best ? "best"
+               : o.saves   ? "steps"
+                           : "no",
+               kRanksAgree),
           fact("--save_async", o.save_async, kRanksAgree),
           fact("--keep_last", o.keep_last, kRanksAgree),
           fact("--export_dtype", o.export_dtype ? core::name_of(*o.export_dtype) : "as_init",
@@ -293,6 +297,9 @@ Facts course_facts(const TrainOptions& o) {
           fact("--eval_only", o.eval_only, kRanksAgree),
           fact("--eval_steps", o.eval_steps, kRanksAgree),
           fact("--eval_batches", o.eval_batches, kRanksAgree),
+          fact("--load_best_model_at_end", o.load_best_model, kRanksAgree),
+          fact("--early_stopping_patience", o.early_stopping_patience, kRanksAgree),
+          fact("--early_stopping_threshold", o.early_stopping_threshold, kRanksAgree),
           fact("--resume", enum_name(o.resume, {"auto", "must", "never", "a path"}), kRanksAgree),
           fact("--dry_run", o.dry_run, kRanksAgree),
           fact("--dump_gradients given", !o.dump_gradients.empty(), kRanksAgree),

@@ -48,7 +48,7 @@ std::string why_data_differ(const std::string& saved, const std::string& now) {
     return text.find(part) != std::string::npos;
   };
   if (has(saved, " part=") && has(now, " chosen=")) {
-    return "; the checkpoint's evaluation data are the last documents of the files: add "
+    return "; the checkpoint's split takes documents in the order of the files: add "
            "--shuffle_split false";
   }
   // "text CONTENT-RECIPE": text/prepare/prepare_text.cc

@@ -87,6 +87,7 @@ double DiskLoop::wait(const DiskMovePtr& move) {
   };
   std::int64_t seen = blocks_over_;
   double seen_at = 0.0;
+  if (options_.pace != nullptr) options_.pace->begin_wait();
   std::unique_lock lock(mutex_);
   while (!over_.wait_for(lock, std::min(options_.patience, options_.limit),
                          [&] { return move->done; })) {
@@ -102,18 +103,23 @@ double DiskLoop::wait(const DiskMovePtr& move) {
         kPatienceOfStderr);
     lock.lock();
   }
-  return waited();
+  const double seconds = waited();
+  if (options_.pace != nullptr) options_.pace->end_wait(static_cast<std::int64_t>(1e3 * seconds));
+  return seconds;
 }
 
 // Memory of moves is the drive's, and destructors would wait for it: nothing is unwound.
 void DiskLoop::end_of(const std::string& drives) const {
-  core::print_error_line(
-      core::concat("fmengine: a drive must answer; look at the drive and at the kernel's log, then "
-                   "start again from the newest checkpoint (files in ",
-                   drives, ", rank ", options_.world_rank, ": nothing for ",
-                   std::chrono::duration_cast<std::chrono::seconds>(options_.limit).count(), " s)"),
-      kPatienceOfStderr);
-  core::end_process_in(0, static_cast<int>(core::ExitCode::kStorageFailed));
+  const core::MachineError error(
+      core::ExitCode::kStorageFailed,
+      core::concat(
+          "a drive must answer; look at the drive and at the kernel's log, then start again "
+          "from the newest checkpoint (files in ",
+          drives, ", rank ", options_.world_rank, ": nothing for ",
+          std::chrono::duration_cast<std::chrono::seconds>(options_.limit).count(), " s)"));
+  if (options_.on_hang) return options_.on_hang(error);
+  core::print_error_line(core::concat("fmengine: ", error.what()), kPatienceOfStderr);
+  core::end_process_in(0, static_cast<int>(error.code()));
 }
 
 std::string DiskLoop::busy_folders() const {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,6 +16,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/check.h"
+#include "core/step_pace.h"
 #include "core/types.h"
 #include "offload/disk/disk_engine.h"
 #include "offload/disk/drive_file.h"
@@ -43,6 +46,8 @@ struct LoopOptions {
   bool checks = true;
   std::chrono::milliseconds patience = std::chrono::seconds(60);  // then a line says who waits
   std::chrono::milliseconds limit = std::chrono::seconds(600);    // without a block that is over
+  core::StepPace* pace = nullptr;                                 // as DiskOptions has them
+  std::function<void(const core::MachineError&)> on_hang = {};
 };
 
 // Invariant: the memory of a move is not touched once it is over. After the first failure no move

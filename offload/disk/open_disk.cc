@@ -212,7 +212,9 @@ std::unique_ptr<SliceStore> open_disk(const DiskPlace& place, const DiskOptions&
                          .block = Bytes(options.block_bytes),
                          .depth = opened.depth,
                          .checks = options.checks,
-                         .limit = options.limit};
+                         .limit = options.limit,
+                         .pace = options.pace,
+                         .on_hang = options.on_hang};
   return std::make_unique<DiskStore>(std::move(opened), striping, whole, loop);
 }
 

@@ -116,11 +116,12 @@ checkpoint::SaveResult save_state(const fs::path& output_dir, std::int64_t step,
 }
 
 checkpoint::Lineage lineage_of_start(const fs::path& output_dir, checkpoint::Resume resume,
-                                     const fs::path& path) {
+                                     const fs::path& path, const std::vector<std::string>& jobs) {
   checkpoint::Lineage lineage;
   comm::run_ranks(1, [&](comm::Communicator& world) {
     const auto found = checkpoint::find_checkpoint(output_dir, resume, path, world);
-    lineage = checkpoint::lineage_of_start(output_dir, resume, found ? &*found : nullptr, world);
+    lineage =
+        checkpoint::lineage_of_start(output_dir, resume, found ? &*found : nullptr, world, jobs);
   });
   return lineage;
 }

@@ -46,7 +46,8 @@ inline checkpoint::SaveResult save_state(const std::filesystem::path& output_dir
 // Of a start with one rank; `path` as in find_checkpoint.
 checkpoint::Lineage lineage_of_start(const std::filesystem::path& output_dir,
                                      checkpoint::Resume resume,
-                                     const std::filesystem::path& path = "");
+                                     const std::filesystem::path& path = "",
+                                     const std::vector<std::string>& jobs = {});
 // Finds (kAuto) and loads as `ranks` threads: the step, -1 for a fresh start; throws what they
 // throw, and BugError when a number differs.
 std::int64_t load_state(const std::filesystem::path& output_dir, int ranks);

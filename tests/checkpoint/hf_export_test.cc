@@ -132,6 +132,32 @@ TEST(HfExport, ShardsAsTheFolderOfTheWeights) {
   }
 }
 
+// A tokenizer of its own folder has no generation_config.json, whose ids end an answer.
+TEST(HfExport, TheModelsOwnFilesComeWithItAndNoNamesOfPython) {
+  const testing::ScratchFolder scratch;
+  const fs::path source = scratch.path() / "source";
+  const fs::path tokenizer = scratch.path() / "tokenizer";
+  for (const fs::path& folder : {source, tokenizer}) fs::create_directory(folder);
+  std::ofstream(source / "generation_config.json") << "{\"eos_token_id\": [2, 7]}";
+  std::ofstream(tokenizer / "tokenizer.json") << "{}";
+  std::ofstream(tokenizer / "tokenizer_config.json")
+      << "{\"auto_map\": {\"AutoTokenizer\": [\"t.T\", null]}, \"eos_token\": \"e\"}";
+  std::ofstream(tokenizer / "preprocessor_config.json") << "{\"a\": 1}";
+  const fs::path out = scratch.path() / "hf";
+  export_model({.folder = out,
+                .config_json = "{\"auto_map\": {\"AutoConfig\": \"c.C\"}, \"dtype\": \"float32\"}",
+                .tokenizer_from = tokenizer,
+                .shards_like = source},
+               1);
+  EXPECT_EQ(testing::file_content(out / "generation_config.json"), "{\"eos_token_id\": [2, 7]}");
+  EXPECT_EQ(testing::file_content(out / "preprocessor_config.json"), "{\"a\": 1}");
+  for (const char* const name : {"config.json", "tokenizer_config.json"}) {
+    EXPECT_EQ(testing::file_content(out / name).find("auto_map"), std::string::npos) << name;
+  }
+  EXPECT_NE(testing::file_content(out / "tokenizer_config.json").find("eos_token"),
+            std::string::npos);
+}
+
 TEST(HfExport, OneFileOfAnySizeWhereTheWeightsCameFromOne) {
   const testing::ScratchFolder scratch;
   std::ofstream(scratch.path() / "model.safetensors") << "looked at by name only";

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/find_checkpoint.h"
+#include "checkpoint/load_checkpoint.h"
 #include "checkpoint/manifest.h"
+#include "comm/meet/world.h"
 #include "tests/checkpoint/checkpoint_cases.h"
 #include "tests/checkpoint/damage.h"
 #include "tests/text/data/scratch_folder.h"
@@ -74,6 +76,107 @@ TEST_F(RunsOfOneFolder, DamageFallsBackAlongTheParents) {
   EXPECT_EQ(resumed(), 40);
   testing::flip_byte(at(40) / "state.json", 3);
   EXPECT_EQ(resumed(), 20);
+}
+
+TEST_F(RunsOfOneFolder, WhatIsSavedAfterAFallBackToTheParentCounts) {
+  save(fresh(), {20, 40});
+  const Lineage second = back_to(40);
+  save(second, {50});
+  testing::flip_byte(at(50) / "state.json", 3);
+  const Lineage third = testing::lineage_of_start(output(), Resume::kAuto);
+  EXPECT_EQ(third, second);
+  fs::rename(at(50), output() / ".bad-global_step50-0123abcd");
+  save(third, {45, 60});
+  EXPECT_EQ(resumed(), 60);
+}
+
+TEST_F(RunsOfOneFolder, ASaveKeepsWhatAnotherRunSavedOfTheStep) {
+  const Lineage first = fresh();
+  save(first, {40, 50});
+  save(fresh(), {40});
+  const std::string kept = "global_step40-of-" + first.run.substr(0, 8);
+  EXPECT_EQ(listing(output()), "global_step40 " + kept + " global_step50 latest");
+  EXPECT_EQ(open_manifest(output() / kept).lineage, first);
+  EXPECT_EQ(resumed(), 40);
+  save(testing::lineage_of_start(output(), Resume::kAuto), {40});  // its own is replaced
+  EXPECT_EQ(listing(output()), "global_step40 " + kept + " global_step50 latest");
+  save(first, {50});
+  fs::remove_all(at(40));
+  fs::rename(output() / kept, at(40));
+  save(fresh(), {40, 50});
+  EXPECT_EQ(listing(output()), "global_step40 " + kept + " global_step50 " + "global_step50-of-" +
+                                   first.run.substr(0, 8) + " latest");
+}
+
+TEST_F(RunsOfOneFolder, ARestartGoesOnWithTheRunOfItsJobOnly) {
+  const std::string job = hash_of_job("launcher 1");
+  const auto begun = [&](Resume resume, const std::vector<std::string>& restarted) {
+    bool answer = false;
+    comm::run_ranks(2, [&](comm::Communicator& world) {
+      const bool mine = has_begun(output(), resume, restarted, world);
+      if (world.rank() == 1) answer = mine;
+    });
+    return answer;
+  };
+  EXPECT_EQ(job.size(), 16U);
+  EXPECT_FALSE(begun(Resume::kNever, {job})) << "nothing is there";
+  save(testing::lineage_of_start(output(), Resume::kNever, "", {hash_of_job("launcher 0")}), {40});
+  EXPECT_FALSE(begun(Resume::kNever, {job})) << "of another job";
+  save(testing::lineage_of_start(output(), Resume::kNever, "", {hash_of_job("x"), job}), {10});
+  EXPECT_TRUE(begun(Resume::kNever, {job}));
+  EXPECT_FALSE(begun(Resume::kNever, {}));
+  EXPECT_FALSE(begun(Resume::kPath, {job})) << "another training of the same job";
+  EXPECT_EQ(testing::lineage_of_start(output(), Resume::kAuto).jobs.size(), 2U);
+  save(testing::lineage_of_start(output(), Resume::kPath, at(10), {job}), {20});
+  EXPECT_TRUE(begun(Resume::kPath, {job}));
+  EXPECT_FALSE(begun(Resume::kNever, {job}));
+}
+
+// Its first byte cannot be read: EIO.
+void put_on_bad_disk(const fs::path& file) {
+  fs::remove(file);
+  fs::create_symlink("/proc/self/mem", file);
+}
+
+TEST_F(RunsOfOneFolder, WhatADiskDoesNotGiveIsNoDamage) {
+  save(fresh(), {20, 40});
+  const auto storage_failed = [&] {
+    return testing::message_of<core::MachineError>(26, [&] { resumed(); });
+  };
+  for (const char* const name : {"state.json", "MANIFEST.json"}) {
+    fs::rename(at(40) / name, output() / "kept");
+    put_on_bad_disk(at(40) / name);
+    EXPECT_NE(storage_failed().find("start again"), std::string::npos) << storage_failed();
+    fs::rename(output() / "kept", at(40) / name);
+  }
+  EXPECT_EQ(resumed(), 40);
+  put_on_bad_disk(at(20) / "MANIFEST.json");  // who knows of which run it is
+  EXPECT_NE(storage_failed().find("global_step20"), std::string::npos) << storage_failed();
+  fs::rename(at(20), output() / ".bad-global_step20-0123abcd");
+  EXPECT_EQ(resumed(), 40);
+}
+
+TEST_F(RunsOfOneFolder, WhatADiskDoesNotGiveToOneRankEndsTheLoadOfAll) {
+  save(fresh(), {20});
+  EXPECT_NE(testing::message_of<core::MachineError>(
+                26,
+                [&] {
+                  comm::run_ranks(2, [&](comm::Communicator& world) {
+                    const auto found = find_checkpoint(output(), Resume::kAuto, "", world);
+                    if (world.rank() == 0) {
+                      for (const auto& entry : fs::directory_iterator(at(20))) {
+                        if (entry.path().extension() == ".safetensors") {
+                          put_on_bad_disk(entry.path());
+                        }
+                      }
+                    }
+                    world.barrier().finish();
+                    testing::OwnedState part = testing::empty_part_of_state(world.rank(), 2);
+                    load_checkpoint(*found, testing::state_files(), part.slices, world);
+                  });
+                })
+                .find("start again"),
+            std::string::npos);
 }
 
 TEST_F(RunsOfOneFolder, DamageOfAFreshRunNeverResumesAnother) {

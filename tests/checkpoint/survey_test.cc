@@ -128,6 +128,17 @@ TEST_F(Survey, PruningKeepsWhatARunWentBackToAndWhatLatestNames) {
   EXPECT_EQ(goes({.keep_last = 1}), "20");
 }
 
+TEST_F(Survey, WhatAnotherRunSavedOfAStepIsPutAside) {
+  run_of({10, 20});
+  save(testing::lineage_of_start(output(), Resume::kNever), {10});
+  int kept = 0;
+  for (const SurveyEntry& entry : survey_output(output()).entries) {
+    kept += entry.kind == SurveyKind::kPutAside ? 1 : 0;
+  }
+  EXPECT_EQ(kept, 1);
+  EXPECT_EQ(goes({.keep_last = 1}), "");
+}
+
 TEST_F(Survey, PruningDeletesUnderTheLockOnly) {
   run_of({10, 20, 30});
   {

@@ -75,6 +75,18 @@ TEST_F(CheckpointProgram, VerifyNamesWhatIsDamaged) {
   expect_one_line(checkpoint("diff o/global_step1 o/global_step3"), 12, "MANIFEST.json");
 }
 
+// Not the higher step of a run that was given up.
+TEST_F(CheckpointProgram, VerifyAndDiffTakeTheRunThatCounts) {
+  train();
+  const Outcome back =
+      run(kTrain + " --deepspeed_config " + kConfigs + "zero0.json --model_config " + tiny_model() +
+          " --data_path " + tiny_corpus() + " --output_dir o --max_seq_len 32 --save_steps 0 " +
+          "--resume o/global_step1 --train_steps 2");
+  ASSERT_EQ(back.code, 0) << back.err << back.out;
+  expect_in(said("verify o"), "o/global_step2: whole");
+  expect_in(said("diff o/global_step2 o"), "no difference: ");
+}
+
 TEST_F(CheckpointProgram, PruneAsksFirstAndLeavesARunsFolderAlone) {
   train();
   expect_in(said("prune o --keep_last 1"), "1 folder would go, ");

@@ -236,6 +236,41 @@ TEST_F(ConfigFile, AFileOfLlamaFactoryIsTranslated) {
             Words{"d"});
 }
 
+// What follows from a key follows from the flag that wins over it.
+TEST_F(ConfigFile, TheCommandLineDecidesWhatFollows) {
+  const std::string epochs = R"(base_model: m
+datasets: [{path: d.jsonl}]
+sequence_len: 128
+micro_batch_size: 1
+learning_rate: 1e-4
+num_epochs: 1
+saves_per_epoch: 1
+evals_per_epoch: 4
+)";
+  const auto at = [&](const Words& more) {
+    Words words = {"--config", write("a.yml", epochs), "--model_config", "m"};
+    words.insert(words.end(), more.begin(), more.end());
+    return parse_command(words, 100).options;
+  };
+  const Words evaluates = {"--validation_split", "0.1"};
+  EXPECT_EQ(at(evaluates).save_steps, 0);
+  EXPECT_EQ(at(evaluates).eval_steps, 25);
+  const TrainOptions three = at({"--validation_split", "0.1", "--num_train_epochs", "3"});
+  EXPECT_EQ(three.train_steps, 300);
+  EXPECT_EQ(three.save_steps, 100);
+  EXPECT_EQ(three.eval_steps, 25);
+  std::string text = kFactory;
+  text.replace(text.find("dataset: talks"), std::string("dataset: talks\ndataset_dir: DIR").size(),
+               "");
+  const TrainOptions wide =
+      options("l.yaml", text, {"--model_config", "m", "--data_path", "d", "--lora_r", "64"});
+  EXPECT_EQ(wide.lora.alpha, 128);
+  EXPECT_EQ(
+      options("l.yaml", text + "max_samples: 50\n", {"--model_config", "m", "--data_path", "d"})
+          .split.most_training,
+      50);
+}
+
 // The keys of a file that are refused, in order.
 Words refused_keys(const std::string& said) {
   Words keys;

@@ -37,8 +37,7 @@ TEST(DsConfig, HonouredKeysReachTheOptions) {
   EXPECT_EQ(options.scheduler.warmup_type, engine::WarmupType::kLinear);
   const std::string only =
       "recomputation is on because \"activation_checkpointing\" is there, whatever it holds; "
-      "remove "
-      "the block to turn it off (t.json:4)";
+      "remove the block to turn it off, or give --gradient_checkpointing false (t.json:4)";
   EXPECT_EQ(options.notes, std::vector{only});
 }
 
@@ -144,7 +143,7 @@ TEST(DsConfig, EveryProblemHasALineOfOneMessage) {
       "offload_optimizer": {"device": "cpu"},
       "zenflow": {"topk_ratio": 0.1}}})");
   EXPECT_TRUE(holds(said, "change 3 places:\n  t.json:2 amp: only fp32, bf16 and fp16 "));
-  EXPECT_TRUE(holds(said, "--precision fp32"));
+  EXPECT_TRUE(holds(said, "--precision bf16, fp16 or fp32"));
   EXPECT_EQ(said.find("offload_optimizer"), std::string::npos) << said;
   EXPECT_TRUE(holds(said, "\n  t.json:6 zero_optimization.zenflow = {...}: "));
   EXPECT_TRUE(holds(said, "\n  t.json:3 fp16.fp16_master_weights_and_grads = true: master "));

@@ -77,7 +77,7 @@ TEST(DsPrecision, WhatDisagreesAboutTheElementTypeIsRefused) {
   EXPECT_EQ(read("{precision: \"half\"}").element, core::DType::kF16);
   EXPECT_TRUE(holds(refusal("{fp16: {enabled: true}, precision: \"bfloat16\"}"),
                     "precision = \"bfloat16\": must agree with the blocks \"bf16\" and "
-                    "\"fp16\", which say fp16; change it, or give --precision fp32"));
+                    "\"fp16\", which say fp16; change it, or give --precision bf16, fp16 or fp32"));
   EXPECT_TRUE(holds(refusal("{bf16: {enabled: true},\nprecision: \"fp32\"}"),
                     "precision = \"fp32\": must agree with the blocks \"bf16\" and \"fp16\""));
   EXPECT_TRUE(holds(refusal("{precision: \"int8\"}"), "precision must be one of \"fp32\""));

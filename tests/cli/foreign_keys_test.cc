@@ -108,7 +108,7 @@ TEST(ForeignKeys, RowsAreWhole) {
 TEST(ForeignKeys, NoNameIsOurs) {
   for (const FlagRow& flag : train_flags()) {
     const std::string_view name = flag.name;
-    const bool shared = name == "packing" || name == "deepspeed";
+    const bool shared = name == "packing" || name == "deepspeed" || name == "use_peft";
     EXPECT_EQ(trainer_key(flag.name, &flag) != nullptr, shared) << name;
     EXPECT_EQ(find_key(parallel_keys(), name), nullptr) << name;
   }
@@ -126,9 +126,29 @@ TEST(ForeignKeys, AnExactMeaningIsTaken) {
             "--init_ckpt=m --data_path=a --eval_data_path=b");
   EXPECT_EQ(normal({"--lr", "1e-3", "--lora_rank=8", "--num_epochs", "2"}),
             "--learning_rate=1e-3 --lora_r=8 --num_train_epochs=2");
-  EXPECT_EQ(normal({"--completion_only_loss", "False"}), "--train_on_inputs=true");
+  EXPECT_EQ(normal({"--max_samples", "1000"}), "--max_train_samples=1000");
+  EXPECT_EQ(normal({"--max_train_samples", "None"}), "");
   EXPECT_EQ(normal({"--packing", "best_fit"}), "--packing=best_fit");
   EXPECT_EQ(normal({"--packing", "false"}), "--packing=none");
+}
+
+// A recipe may share one block of LoRA among runs.
+TEST(ForeignKeys, UsePeftFalseTrainsAllWeights) {
+  const engine::TrainOptions at =
+      parse({"--use_peft", "false", "--lora_r", "16", "--lora_alpha", "32"}).options;
+  EXPECT_EQ(at.lora.r, 0);
+  EXPECT_NE(core::join(at.notes, "\n").find("flags of LoRA have no effect: --use_peft false"),
+            std::string::npos);
+}
+
+// TRL trains completions of prompts and all turns of chats unless it is told.
+TEST(ForeignKeys, ChatsAndCompletionsAreMaskedByThemselves) {
+  const engine::TrainOptions both =
+      parse({"--assistant_only_loss", "false", "--completion_only_loss", "true"}).options;
+  EXPECT_EQ(both.assistant_only_loss, false);
+  EXPECT_EQ(both.completion_only_loss, true);
+  EXPECT_FALSE(both.train_on_inputs);
+  EXPECT_FALSE(parse({}).options.completion_only_loss);
 }
 
 // TRL's switches bring its own values, which a flag beside them wins over.

@@ -205,6 +205,53 @@ TEST(TrainerFlags, OtherNames) {
   EXPECT_TRUE(holds(refused("{}", {"--max_steps", "7", "--train_steps", "8"}), "given twice"));
 }
 
+TEST(TrainerFlags, SeveralReportsAndSharesOfTheLength) {
+  const TrainOptions at = options_of("{}", {"--report_to", "wandb", "tensorboard", "csv",
+                                            "--max_steps", "30", "--logging_steps", "0.1"});
+  EXPECT_EQ(at.monitors.tensorboard.size(), 1U);
+  EXPECT_EQ(at.monitors.csv.size(), 1U);
+  EXPECT_EQ(at.log_steps, 3);
+  EXPECT_TRUE(holds(core::join(at.notes, "\n"), "--report_to wandb: "));
+  EXPECT_TRUE(holds(refused("{}", {"--log_steps", "0"}), "--log_steps"));
+  EXPECT_TRUE(options_of("{}", {"--report_to", "none"}).monitors.tensorboard.empty());
+}
+
+TEST(TrainerFlags, TheBestMayBeSavedAlone) {
+  const TrainOptions at =
+      options_of("{}", {"--save_strategy", "best", "--validation_file", "b", "--save_steps", "5"});
+  EXPECT_TRUE(at.save_best);
+  EXPECT_TRUE(at.saves);
+  EXPECT_EQ(at.save_steps, 0);
+  EXPECT_FALSE(at.load_best_model);
+  EXPECT_TRUE(holds(refused("{}", {"--save_strategy", "best"}), "need evaluations"));
+  EXPECT_TRUE(holds(refused("{}", {"--eval_strategy", "best"}), "must be one of steps, epoch, no"));
+}
+
+TEST(TrainerFlags, WhatHasNoEffectIsSaid) {
+  EXPECT_TRUE(holds(notes_of("{}", {}), "neither --max_steps nor --num_train_epochs: 100 steps"));
+  EXPECT_FALSE(holds(notes_of("{}", {"--max_steps", "100"}), "neither --max_steps"));
+  EXPECT_TRUE(holds(notes_of("{}", {"--eval_strategy", "epoch"}),
+                    "nothing is evaluated: --eval_strategy epoch needs --eval_data_path"));
+  EXPECT_TRUE(holds(notes_of(kAuto, {"--lr_scheduler_kwargs", "{num_cycles: 2}"}),
+                    "--lr_scheduler_kwargs {num_cycles: 2} has no effect"));
+  EXPECT_TRUE(holds(notes_of("{}", {"--validation_file", "b", "--early_stopping_threshold", "1"}),
+                    "--early_stopping_threshold has no effect"));
+  EXPECT_TRUE(holds(refused(R"({"train_batch_size": 8, "optimizer": {"type": "AdamW"}, "scheduler":
+      {"type": "WarmupLR", "params": {"warmup_num_steps": 5}}})",
+                            {"--warmup_ratio", "0.5"}),
+                    "--warmup_ratio is "));
+}
+
+TEST(TrainerFlags, AFlagThatRecomputesNothingGoesBeforeTheFile) {
+  const char* const json = R"({"train_batch_size": 8, "optimizer": {"type": "AdamW"},
+      "activation_checkpointing": {"partition_activations": false}})";
+  EXPECT_TRUE(options_of(json, {}).recompute);
+  EXPECT_FALSE(options_of(json, {"--gradient_checkpointing", "false"}).recompute);
+  EXPECT_TRUE(holds(notes_of(json, {"--gradient_checkpointing", "false"}),
+                    "nothing is recomputed: --gradient_checkpointing false"));
+  EXPECT_TRUE(options_of("{}", {"--gradient_checkpointing"}).recompute);
+}
+
 // Of 7 steps each: lengths, schedules and rhythms follow.
 TEST(TrainerFlags, EpochsBecomeSteps) {
   const auto command = [](Words more, std::optional<std::int64_t> steps_of_epoch) {

@@ -29,5 +29,24 @@ TEST(StepPace, LimitsStepsByTheMedianOfThoseBefore) {
   EXPECT_EQ(pace.limit_ms(0), 0) << "--hang_s 0";
 }
 
+// A controller that is reset takes half a minute, and --timeout_s is what limits it.
+TEST(StepPace, AWaitForADriveIsNoStandingStill) {
+  StepPace pace;
+  StepPace::Clock::time_point now{};
+  pace.begin(now);
+  pace.end(now += std::chrono::milliseconds(500));
+  pace.begin(now);
+  pace.begin_wait();
+  EXPECT_EQ(pace.limit_ms(kStopMs), 0);
+  pace.begin_wait();
+  pace.end_wait(1'000);
+  EXPECT_EQ(pace.limit_ms(kStopMs), 0) << "another thread waits";
+  pace.end_wait(29'000);
+  EXPECT_EQ(pace.limit_ms(kStopMs), kStopMs + 30'000) << "the watch has not seen it move yet";
+  pace.end(now += std::chrono::milliseconds(500));
+  pace.begin(now);
+  EXPECT_EQ(pace.limit_ms(kStopMs), kStopMs);
+}
+
 }  // namespace
 }  // namespace fm::core

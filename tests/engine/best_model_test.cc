@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "engine/run/run_data.h"
@@ -35,6 +37,28 @@ class BestModel : public TrainerCase {
   static std::string exported(const TrainOptions& options) {
     std::ifstream file(options.output_dir + "/hf/model.safetensors", std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
+  }
+  // What a run says that goes on from step 8 to 12 when its best checkpoint was spoilt; it exports
+  // the last model.
+  std::string said_without_best(const std::string& output,
+                                const std::function<void(const fs::path&)>& spoil) {
+    TrainOptions spoilt = overfitting(output, 8);
+    spoilt.load_best_model = true;
+    EXPECT_EQ(run(spoilt, 2), 0);
+    const int best = best_of(spoilt);
+    EXPECT_LT(best, 8);
+    spoil(spoilt.output_dir + "/global_step" + std::to_string(best));
+    spoilt.train_steps = 12;
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(run(spoilt, 2), 0);
+    const std::string said =
+        testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find("the last model is exported"), std::string::npos) << said;
+    const TrainOptions plain = overfitting("plain", 12);
+    EXPECT_EQ(run(plain, 2), 0);
+    EXPECT_EQ(exported(plain), exported(spoilt));
+    return said;
   }
   // The step of the least evaluation loss.
   static int best_of(const TrainOptions& options) {
@@ -71,22 +95,57 @@ TEST_F(BestModel, IsExportedInTheEnd) {
 }
 
 TEST_F(BestModel, ThatIsNotThereAnyMoreIsNoEnd) {
-  TrainOptions moved = overfitting("moved", 8);
-  moved.load_best_model = true;
-  ASSERT_EQ(run(moved, 2), 0);
-  const int best = best_of(moved);
-  ASSERT_LT(best, 8);
-  fs::remove_all(moved.output_dir + "/global_step" + std::to_string(best));
-  moved.train_steps = 12;
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  ASSERT_EQ(run(moved, 2), 0);
   const std::string said =
-      testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("the last model is exported"), std::string::npos) << said;
+      said_without_best("moved", [](const fs::path& best) { fs::remove_all(best); });
+  EXPECT_NE(said.find("its checkpoint is not in "), std::string::npos) << said;
+}
+
+// One bit of its weights: the run is not stopped at each start.
+TEST_F(BestModel, ThatIsDamagedIsNoEnd) {
+  const std::string said = said_without_best("broken", [](const fs::path& best) {
+    for (const auto& entry : fs::directory_iterator(best)) {
+      if (entry.path().extension() != ".safetensors") continue;
+      std::fstream bytes(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+      bytes.seekg(-1, std::ios::end);
+      const char old = static_cast<char>(bytes.get());
+      bytes.seekp(-1, std::ios::end);
+      bytes.put(static_cast<char>(old ^ 1));
+    }
+  });
+  EXPECT_NE(said.find("its checkpoint cannot be loaded ("), std::string::npos) << said;
+}
+
+// --save_strategy best: it is saved and stays, and the last model is exported.
+TEST_F(BestModel, MayBeSavedWithoutBeingExported) {
+  TrainOptions saved = overfitting("saved", 12);
+  saved.save_best = true;
+  saved.keep_last = 1;
+  ASSERT_EQ(run(saved, 2), 0);
+  std::set<std::string> there;
+  for (const auto& entry : fs::directory_iterator(saved.output_dir)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("global_step")) there.insert(name);
+  }
+  EXPECT_EQ(there, (std::set<std::string>{"global_step12",
+                                          "global_step" + std::to_string(best_of(saved))}));
   const TrainOptions plain = overfitting("plain", 12);
   ASSERT_EQ(run(plain, 2), 0);
-  EXPECT_EQ(exported(plain), exported(moved));
+  EXPECT_EQ(exported(plain), exported(saved));
+}
+
+// 8,000 rows, stopped behind 4,000 of them, go on with steps of another size.
+TEST(Epochs, AreNotWholeWhereStepsHadAnotherBatch) {
+  const Epochs doubled{.samples = 8000, .train_batch = 80, .steps = 100};
+  EXPECT_EQ(doubled.other_end(1, 100, 4000, 100),
+            "this run ends after 0.5 epochs, not 1: its steps had another batch before; "
+            "--max_steps 150 ends it where 1 have passed");
+  const Epochs halved{.samples = 8000, .train_batch = 40, .steps = 200};
+  EXPECT_EQ(halved.other_end(1, 50, 4000, 200),
+            "this run ends after 1.25 epochs, not 1: its steps had another batch before; "
+            "--max_steps 150 ends it where 1 have passed");
+  const Epochs uneven{.samples = 41, .train_batch = 8, .steps = 6};
+  EXPECT_EQ(uneven.other_end(3, 5, 40, 18), "");
+  EXPECT_EQ(uneven.other_end(0.5, 1, 8, 3), "");
 }
 
 TEST_F(BestModel, NoBetterEvaluationEndsTheRun) {
@@ -106,7 +165,8 @@ TEST_F(BestModel, NoBetterEvaluationEndsTheRun) {
   EXPECT_EQ(metrics(patient).rbegin()->first, best + 3 * 2);
 }
 
-TEST(BestEvaluation, IsBetterByMoreThanTheThreshold) {
+// trainer.py's _determine_best_metric and EarlyStoppingCallback.check_metric_value.
+TEST(BestEvaluation, HasTheLeastLossAndTheThresholdIsForThePatience) {
   BestEvaluation best;
   const auto see = [&](std::int64_t step, double loss) {
     best = after_evaluation(best, step, loss, 0.1);
@@ -114,12 +174,15 @@ TEST(BestEvaluation, IsBetterByMoreThanTheThreshold) {
   };
   EXPECT_EQ(see(1, NAN), -1);
   EXPECT_EQ(see(2, 5.0), 2);
-  EXPECT_EQ(see(3, 4.95), 2);
-  EXPECT_EQ(see(4, INFINITY), 2);
-  EXPECT_EQ(best.worse, 2);
-  EXPECT_EQ(see(5, 4.5), 5);
+  EXPECT_EQ(best.worse, 0);
+  EXPECT_EQ(see(3, 4.95), 3);
+  EXPECT_EQ(see(4, INFINITY), 3);
+  EXPECT_EQ(see(5, 4.9), 5) << "less than the best, by less than the threshold";
+  EXPECT_EQ(best.worse, 3);
+  EXPECT_EQ(see(6, 4.5), 6);
   EXPECT_EQ(best.worse, 0);
   EXPECT_EQ(best.loss, 4.5);
+  EXPECT_EQ(see(7, 4.6), 6);
 }
 
 // transformers: ceil(ceil(samples / (micro-batch x data ranks)) / accumulation).

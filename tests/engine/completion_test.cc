@@ -101,6 +101,14 @@ TEST_F(Completions, BeginBehindTheEndOfAnotherTextWithoutAPrompt) {
   EXPECT_EQ(text_->of_text("").ids, (std::vector<std::int32_t>{257}));
 }
 
+// Ids are bytes, and those of added tokens behind them.
+TEST_F(Completions, AnAddedTokenWithoutARowIsRefusedWhereItIsUsed) {
+  const ModelText small(folder_, 257);
+  EXPECT_EQ(small.of_text("a").ids, (std::vector<std::int32_t>{97}));
+  EXPECT_THROW(small.of_text(""), core::UserError) << "257 ends a text";
+  EXPECT_THROW(ModelText(folder_, 255), core::UserError);
+}
+
 TEST_F(Completions, PromptsComeFromLinesAndJsonl) {
   const std::string lines = (folder_ / "prompts.txt").string();
   std::ofstream(lines) << "one\n\ntwo\r\n";
@@ -162,6 +170,17 @@ TEST_F(Completions, AConversationNeedsATemplate) {
   ASSERT_EQ(prompts.size(), 2U);
   EXPECT_EQ(prompts[0].text, "one");
   EXPECT_EQ(prompts[1].text, "[user] Why?\n[assistant] ");
+  const auto asked = [&](const std::string& line) {
+    std::ofstream(lines) << line << '\n';
+    return read_prompts({.path = lines, .chat = true, .system = "Be brief."}, chats)[0].text;
+  };
+  EXPECT_EQ(asked(R"({"messages": [{"role": "user", "content": "Why?"}]})"),
+            "[system] Be brief.\n[user] Why?\n[assistant] ");
+  EXPECT_EQ(asked(R"({"messages": [{"role": "system", "content": "S"},)"
+                  R"( {"role": "user", "content": "Why?"}]})"),
+            "[system] S\n[user] Why?\n[assistant] ");
+  EXPECT_THROW(asked(R"({"prompt": "Why?", "system": "S"})"), core::UserError);
+  EXPECT_THROW(asked(R"({"messages": [], "prompt": "a", "completion": "b"})"), core::UserError);
   std::filesystem::remove(folder_ / "chat_template.jinja");
 }
 

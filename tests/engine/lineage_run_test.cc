@@ -6,9 +6,11 @@
 #include <set>
 #include <vector>
 
+#include "checkpoint/survey.h"
 #include "comm/meet/world.h"
 #include "core/check.h"
 #include "core/text.h"
+#include "engine/plan/disk_need.h"
 #include "engine/run/trainer.h"
 #include "small_run.h"
 
@@ -111,6 +113,18 @@ TEST_F(LineageRunTest, AFreshStartBesideCheckpointsIsResumedByTheNextOne) {
   EXPECT_TRUE(fs::exists(at(4))) << "another run's";
   const Said next = run(options(3));
   EXPECT_EQ(count(next.out, "resuming at step 2,"), 1) << next.out << next.err;
+}
+
+// Room for those is room for the next ones.
+TEST_F(LineageRunTest, ItsOwnCheckpointsArePrunedLater) {
+  ASSERT_EQ(run(options(2)).code, 0);
+  ASSERT_EQ(run(options(1, Resume::kNever)).code, 0);
+  TrainOptions next = options(4);
+  EXPECT_EQ(pruned_later(next), core::Bytes(0)) << "without --keep_last all stay";
+  next.keep_last = 1;
+  EXPECT_EQ(pruned_later(next), checkpoint::bytes_below(at(1)));
+  next.resume = Resume::kNever;
+  EXPECT_EQ(pruned_later(next), core::Bytes(0)) << "of another run";
 }
 
 TEST_F(LineageRunTest, ARunThatGoesBackKeepsItsParentAndIsResumed) {

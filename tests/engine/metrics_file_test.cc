@@ -110,6 +110,25 @@ TEST_F(MetricsFileTest, KeepsTheLastRowOfEveryStepUntilTheGivenOne) {
   fs::remove(replaced);
 }
 
+// A run of weeks has millions of rows, of which a start looks at the last ones.
+TEST_F(MetricsFileTest, HandsOutTheNewestStartAndItsLastRows) {
+  std::string before = "{\"start\": 1}\n{\"step\": 1}\n";
+  std::string rows;
+  for (int step = 2; step <= 200; ++step) {
+    const std::string row = core::concat("{\"step\": ", step, "}\n");
+    before += step == 2 ? "{\"start\": 2}\n" + row : row;
+    if (step > 180 - 51 && step <= 180) rows += row;
+    if (step == 150) before += "{\"evaluation\": 1}\n";
+  }
+  write(before);
+  EXPECT_EQ(MetricsFile(path_).keep_until(180).last_start, "{\"start\": 2}\n" + rows);
+  EXPECT_TRUE(content().ends_with("{\"step\": 180}\n")) << content();
+  EXPECT_EQ(MetricsFile(path_).keep_until(3).last_start,
+            "{\"start\": 2}\n{\"step\": 2}\n{\"step\": 3}\n");
+  EXPECT_TRUE(content().ends_with("{\"step\": 3}\n{\"evaluation\": 1}\n")) << content();
+  fs::remove(fs::path(testing::TempDir()) / "fm_metrics.replaced.jsonl");
+}
+
 TEST_F(MetricsFileTest, NamesMissingRowsAsRanges) {
   write("{\"step\": 2}\n{\"step\": 6, \"a\": 1}\n{\"step\": 7}\n");
   EXPECT_EQ(MetricsFile(path_).keep_until(9).missing, "1, 3 to 5, 8 to 9");

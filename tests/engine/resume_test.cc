@@ -131,7 +131,7 @@ TEST(Resume, SaysWhatDiffersOfTheData) {
           "another --output_dir (checkpoint: text 12ab-34");
   refused("text 12ab-34 part=0-9 packing=concat",
           "text 12ab-34 chosen=0-9 by seed=7 packing=concat",
-          "are the last documents of the files: add --shuffle_split false");
+          "split takes documents in the order of the files: add --shuffle_split false");
 }
 
 TEST_F(ResumeTest, RefusesAnotherKindOfOptimizer) {

@@ -270,7 +270,15 @@ TEST(DiskNeed, CountsWhatLiesThereAtOnce) {
   options.keep_last = 3;
   EXPECT_EQ(need(0).checkpoints, 5);
   options.keep_last = 0;
+  options.save_best = true;
+  options.eval_steps = 25;  // 25 and 75 are no save of the rhythm
+  EXPECT_EQ(need(0).checkpoints, 12);
   options.save_steps = 0;
+  EXPECT_EQ(need(0).checkpoints, 4);
+  options.keep_last = 1;
+  EXPECT_EQ(need(0).checkpoints, 4) << "the best one, too";
+  options.keep_last = 0;
+  options.save_best = false;
   EXPECT_EQ(need(0).checkpoints, 1);
   options.saves = false;
   EXPECT_EQ(text_of(need(0), room), "");

@@ -86,6 +86,13 @@ TEST(RunModel, TextNeedsTheTokenizerOfTheWeights) {
   EXPECT_EQ(tokenizer_folder(options), "");  // the built-in reader of texts
   options.chat_template = "chatml.jinja";
   EXPECT_EQ(tokenizer_folder(options), byte_folder());
+  // Adapters bring the tokenizer that they were trained with, as for fmengine-generate.
+  options.lora.start = byte_folder();
+  options.init_ckpt = "another";
+  EXPECT_EQ(tokenizer_folder(options), byte_folder());
+  options.lora.start = "nowhere";
+  EXPECT_EQ(tokenizer_folder(options), "");
+  options.lora.start.clear();
   options.chat_template.clear();
   options.init_ckpt.clear();
   options.model_config = folder_of("fm_no_tokenizer") + "/config.json";

@@ -218,9 +218,24 @@ TEST_F(RunMonitorsTest, PrometheusHasTheNewestValues) {
   EXPECT_EQ(values.at("fmengine_skipped_steps_total"), 0.0);
   EXPECT_EQ(values.at("fmengine_tokens_total"),
             values.at("fmengine_samples_total") * static_cast<double>(options.max_seq_len));
+  EXPECT_EQ(values.at("fmengine_samples_total"), 2.0 * 4) << "two steps of four";
   EXPECT_GT(values.at("fmengine_memory_bytes"), 1e6);
   EXPECT_GT(values.at("fmengine_tokens_per_second"), 0.0);
   EXPECT_EQ(values.count("fmengine_loss_scale"), 0U);
+}
+
+// Prometheus takes a number that became less for one that began at 0 again.
+TEST_F(RunMonitorsTest, CountersOfPrometheusBeginWithEachStart) {
+  TrainOptions options = this->options("out", 3);
+  ASSERT_EQ(run(options, 2), 0);
+  options.train_steps = 4;
+  options.monitors.prometheus_file = (folder() / "run.prom").string();
+  ASSERT_EQ(run(options, 2), 0);
+  std::string samples;
+  for (const std::string& line : lines_of(options.monitors.prometheus_file)) {
+    if (line.starts_with("fmengine_samples_total{")) samples = line.substr(line.rfind(' ') + 1);
+  }
+  EXPECT_EQ(samples, "4");
 }
 
 TEST_F(RunMonitorsTest, BreakdownsFollowTheRhythmAndTheProfileItsStep) {

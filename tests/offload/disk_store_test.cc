@@ -403,7 +403,8 @@ class DeadEngine : public DiskEngine {
 };
 
 // Asks twice at one place, so that one move waits for the other.
-void ask_twice(const Folder& folder, const std::string& failure) {
+void ask_twice(const Folder& folder, const std::string& failure,
+               const std::function<void(const core::MachineError&)>& on_hang = {}) {
   std::vector<DriveFile> files;
   files.emplace_back(folder.path(),
                      FileSpec{.world_rank = 3, .run = "run", .bytes = Bytes(4 * kPageBytes)});
@@ -411,7 +412,8 @@ void ask_twice(const Folder& folder, const std::string& failure) {
                             .block = Bytes(kPageBytes),
                             .patience = std::chrono::milliseconds(1),
                             // A failure may take its time to be seen on a busy machine.
-                            .limit = std::chrono::milliseconds(failure.empty() ? 5 : 600'000)};
+                            .limit = std::chrono::milliseconds(failure.empty() ? 5 : 600'000),
+                            .on_hang = on_hang};
   DiskLoop loop(std::move(files), {.stripe = Bytes(kPageBytes)},
                 std::make_unique<DeadEngine>(failure), Bytes(4 * kPageBytes), options);
   Memory memory(2 * kPageBytes, 0);
@@ -441,6 +443,8 @@ TEST(DiskStore, ADriveThatHangsEndsTheProcess) {
   const Folder folder;
   EXPECT_EXIT(ask_twice(folder, ""), testing::ExitedWithCode(26),
               "a drive must answer.*files in " + folder.path().string() + ", rank 3");
+  const auto told = [](const auto& error) { _exit(1 + static_cast<int>(error.code())); };
+  EXPECT_EXIT(ask_twice(folder, "", told), testing::ExitedWithCode(27), "");  // as a program says
 }
 
 TEST(DiskStore, WhatADeadRunLeftIsRemoved) {

@@ -87,6 +87,33 @@ TEST_F(KilledAgain, AndAgainWhileEveryStepIsSaved) {
   resume_to_the_end(run);
 }
 
+// --resume never is for the first start of a job that its launcher starts again.
+class StartedAgain : public LongRun {
+ protected:
+  Ended start_number(int count, const std::string& fault) {
+    Interrupted one{.steps = 40, .save_steps = 10, .more = {"--resume", "never"}, .fault = fault};
+    one.more.insert(one.more.end(), {"--save_async", "false"});
+    Launch launch = launch_of(one);
+    launch.variables.push_back("FME_LAUNCH_ID=a-job");
+    launch.variables.push_back(core::concat("FME_RESTART_COUNT=", count));
+    return run(launch);
+  }
+};
+
+TEST_F(StartedAgain, TheRunOfTheJobGoesOnNotAtResumeNever) {
+  EXPECT_EQ(occurrences(start_number(0, "rank=1,step=25,point=step.pre,action=kill").err,
+                        "fmengine: rank 1 (host "),
+            1);
+  const Ended again = start_number(1, "");
+  EXPECT_EQ(again.codes, (std::vector{0, 0})) << again.err;
+  EXPECT_EQ(occurrences(again.out, "resuming at step 20,"), 1) << again.out;
+  EXPECT_EQ(occurrences(unwrapped(again.out), "goes on with the run that this job began"), 1)
+      << again.out;
+  EXPECT_EQ(first_difference(uninterrupted(), steps_in(output()), 40), "");
+  const Ended other = start_number(0, "");
+  EXPECT_EQ(occurrences(other.out, "fresh start: --resume never"), 1) << other.out;
+}
+
 // The launcher dies, not a rank: mpirun's daemon takes its ranks with it.
 class LauncherKilled : public LongRun {};
 

@@ -271,7 +271,7 @@ TEST_F(Refusals, ABatchThatCannotBeDealtOverThreeDataRanks) {
 TEST_F(Refusals, ApexAndOffloadToNvmeWithoutAFolder) {
   SmallRun run = good_run();
   run.config = config(R"({"train_batch_size": 4, "amp": {"enabled": true}})");
-  expect_refusal(launch(run), 10, "--precision fp32");
+  expect_refusal(launch(run), 10, "--precision bf16, fp16 or fp32");
   run.config = config(R"({"train_batch_size": 4, "zero_optimization": {"stage": 2,
                           "offload_optimizer": {"device": "nvme"}}})");
   expect_refusal(launch(run), 10, "offload_optimizer.nvme_path is required");

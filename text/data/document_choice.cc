@@ -136,4 +136,14 @@ StreamPtr choose_documents(StreamPtr stream, double begin, double end, std::uint
   return std::make_shared<ChosenDocuments>(std::move(stream), begin, end, seed);
 }
 
+StreamPtr first_documents(StreamPtr stream, std::int64_t most, const char* flag) {
+  if (most == 0) return stream;
+  const std::int64_t all = stream->documents();
+  FM_USER_CHECK(all > 0, flag, " counts documents, and in flat files of ids none are known; leave ",
+                "it out, or give --split (", stream->describe(), ")");
+  if (all <= most) return stream;
+  const double share = static_cast<double>(most) / static_cast<double>(all);
+  return slice_stream(std::move(stream), 0.0, share);
+}
+
 }  // namespace fm::data

@@ -13,4 +13,8 @@ namespace fm::data {
 // ids (slice_stream). Throws UserError (11) where the part holds nothing.
 StreamPtr choose_documents(StreamPtr stream, double begin, double end, std::uint64_t seed);
 
+// The first `most` documents, or all where there are no more or `most` is 0. `flag` says in the
+// UserError (10) who counts documents where none are known.
+StreamPtr first_documents(StreamPtr stream, std::int64_t most, const char* flag);
+
 }  // namespace fm::data

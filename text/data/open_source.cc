@@ -45,6 +45,20 @@ StreamPtr open_part(const DataPart& part, const SourceOptions& options, BadLines
   return join_streams(std::move(streams));
 }
 
+// Where each path gives so many documents, each is a part of its own.
+std::vector<DataPart> parts_of(const SourceOptions& options, const Split& split) {
+  std::vector<DataPart> parts = find_data(options.paths, options.format, options.rows);
+  const bool limited = split.most_training > 0 || split.most_evaluation > 0;
+  if (!limited || parts.front().weight > 0.0) return parts;
+  parts.clear();
+  for (const std::string& path : options.paths) {
+    parts.push_back(find_data({&path, 1}, options.format, options.rows).front());
+  }
+  return parts;
+}
+
+constexpr const char* kMostEvaluation = "--max_eval_samples";
+
 std::string notes_of(const BadLines& bad) {
   std::string unused = words_of(bad.unused);
   if (bad.found == 0) return unused;
@@ -62,29 +76,35 @@ SplitSource open_split(const SourceOptions& options, const Split& split) {
   BadLines bad{.allowed = options.skip_bad_lines, .found = 0, .first = ""};
   std::vector<StreamPtr> streams;
   std::vector<double> weights;
-  for (const DataPart& part : find_data(options.paths, options.format, options.rows)) {
+  for (const DataPart& part : parts_of(options, split)) {
     streams.push_back(open_part(part, options, bad));
     if (part.weight > 0.0) weights.push_back(part.weight);
   }
   const std::string notes = notes_of(bad);
-  std::vector<std::unique_ptr<SampleSource>> rows;
+  std::vector<StreamPtr> trained;
   std::vector<StreamPtr> held_out;
   const double border = split.training + split.evaluation;
   const auto part_of = [&](const StreamPtr& stream, double begin, double end) {
     return split.shuffled ? choose_documents(stream, begin, end, options.seed)
                           : slice_stream(stream, begin, end);
   };
-  for (std::size_t at = 0; at < streams.size(); ++at) {
-    const bool last = at + 1 == streams.size();
-    rows.push_back(
-        make_rows(part_of(streams[at], 0.0, split.training), options, last ? notes : ""));
+  for (const StreamPtr& stream : streams) {
+    trained.push_back(first_documents(part_of(stream, 0.0, split.training), split.most_training,
+                                      options.mixes ? "--max_train_samples" : kMostEvaluation));
     if (split.evaluation > 0.0) {
-      held_out.push_back(part_of(streams[at], split.training, border));
+      held_out.push_back(first_documents(part_of(stream, split.training, border),
+                                         split.most_evaluation, kMostEvaluation));
     }
   }
+  const bool mixed = options.mixes && weights.size() > 1;
+  if (!mixed) trained = {join_streams(std::move(trained))};
+  std::vector<std::unique_ptr<SampleSource>> rows;
+  for (const StreamPtr& stream : trained) {
+    const bool last = rows.size() + 1 == trained.size();
+    rows.push_back(make_rows(stream, options, last ? notes : ""));
+  }
   SplitSource opened;
-  opened.training =
-      weights.size() > 1 ? make_mixture(std::move(rows), weights) : std::move(rows.front());
+  opened.training = mixed ? make_mixture(std::move(rows), weights) : std::move(rows.front());
   if (split.evaluation > 0.0) {
     SourceOptions plain = options;
     plain.shuffle_windows = false;  // in an evaluation all rows count alike

@@ -70,6 +70,9 @@ struct Split {
   double training = 1.0;
   double evaluation = 0.0;
   bool shuffled = false;
+  // Of each path's part the first documents, so many; 0: all.
+  std::int64_t most_training = 0;
+  std::int64_t most_evaluation = 0;
 };
 
 // Tokens at which a model's generation stops; none: nobody names them.
@@ -90,6 +93,7 @@ struct SourceOptions {
   // Files, folders, patterns and prefixes of Megatron's datasets; with numbers before each, as in
   // Megatron's "0.3 a 0.7 b", a mixture of so many samples of each.
   std::vector<std::string> paths = {};
+  bool mixes = true;  // false: numbers choose nothing, and every row counts once
   DataFormat format = DataFormat::kAuto;  // text/data/data_paths.h
   TokenType token_type = TokenType::kAuto;
   Packing packing = Packing::kConcat;

@@ -23,6 +23,7 @@ struct Recipe {
   std::string words;          // what decides the ids: tokenizer, template, fields
   std::string tokens;         // "tokens of tokenizer.json", for people
   std::int64_t vocab = 0;     // ids are below
+  std::int64_t plain = 0;     // as Tokenizer::plain_limit
   std::int32_t filler = 0;    // of a short row
   std::int32_t eos = -1;      // ends a text; -1: the tokenizer names none
   data::EndTokens ends = {};  // generation stops there

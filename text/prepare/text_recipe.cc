@@ -29,6 +29,13 @@ constexpr const char* kNoAnswer =
 // Changes when a line becomes other ids or labels than before, so that no cache serves older ones.
 constexpr int kRules = 2;
 
+bool trains_prompts(const TextOptions& options) {
+  return options.train_prompts.value_or(options.train_on_inputs);
+}
+bool trains_turns(const TextOptions& options) {
+  return options.train_turns.value_or(options.train_on_inputs);
+}
+
 class LineTokenizer {
  public:
   LineTokenizer(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
@@ -115,13 +122,18 @@ class LineTokenizer {
       return "a conversation needs a chat template, and the model folder has none; put "
              "chat_template.jinja there, or name one with --chat_template";
     }
-    if (options_.train_on_inputs && !conversation.untrained.empty()) {
+    // The prompt of a completion may be messages, too.
+    const bool all = conversation.prompt > 0
+                         ? trains_prompts(options_) && options_.train_turns.value_or(true)
+                         : trains_turns(options_);
+    if (all && !conversation.untrained.empty()) {
       return core::concat("a message that is not to be trained (\"weight\": 0 and the like) needs ",
-                          "a run without --train_on_inputs, which trains everything; leave one of ",
-                          "them out (message ", conversation.untrained[0], ")");
+                          "a run without --train_on_inputs or --assistant_only_loss false, which ",
+                          "train everything; leave one of them out (message ",
+                          conversation.untrained[0], ")");
     }
     for (const chat::Sample& sample : chat::samples_of(conversation, *format_, options_.now, "")) {
-      std::string problem = add_sample(sample, documents);
+      std::string problem = add_sample(sample, all, documents);
       if (!problem.empty()) return problem;
     }
     return "";
@@ -131,10 +143,11 @@ class LineTokenizer {
   std::string add_completion(const chat::PromptCompletion& pair,
                              std::vector<Document>& documents) const {
     const chat::Sample sample = chat::sample_of(pair, eos_token_);
-    if (sample.answers.empty() && !options_.train_on_inputs) return kNoAnswer;
+    const bool all = trains_prompts(options_);
+    if (sample.answers.empty() && !all) return kNoAnswer;
     Document document;
     tokenizer_->encode(sample.text, SpecialTokens::kAdd, document.ids);
-    if (!options_.train_on_inputs) {
+    if (!all) {
       document.labels = document.ids;
       std::fill_n(document.labels.begin(),
                   common(pair.prompt, SpecialTokens::kAdd, document.ids).ids, data::kIgnored);
@@ -156,10 +169,12 @@ class LineTokenizer {
     return {static_cast<std::size_t>(pair.first - prefix.begin()), pair.first != prefix.end()};
   }
 
-  std::string add_sample(const chat::Sample& sample, std::vector<Document>& documents) const {
+  // `all`: every id is trained.
+  std::string add_sample(const chat::Sample& sample, bool all,
+                         std::vector<Document>& documents) const {
     Document document;
     tokenizer_->encode(sample.text, SpecialTokens::kNone, document.ids);
-    if (!options_.train_on_inputs) {
+    if (!all) {
       if (sample.answers.empty()) return kNoAnswer;
       const std::vector<bool> trained = trained_of(sample, document.ids);
       document.labels = document.ids;
@@ -208,7 +223,7 @@ class LineTokenizer {
         return kForm;
       }
       tokenizer_->encode(*text->text(), SpecialTokens::kNone, document.ids);
-      const bool trained = *label->get<bool>() || options_.train_on_inputs;
+      const bool trained = *label->get<bool>() || trains_prompts(options_);
       for (std::size_t i = document.labels.size(); i < document.ids.size(); ++i) {
         document.labels.push_back(trained ? document.ids[i] : data::kIgnored);
       }
@@ -228,6 +243,15 @@ class LineTokenizer {
   TokenId eos_;
   std::string eos_token_;
 };
+
+// For the identity of what is made.
+const char* trained_words(const TextOptions& options) {
+  const bool prompts = trains_prompts(options);
+  if (prompts && trains_turns(options)) return ", all trained";
+  const bool of_messages = options.train_turns.value_or(true);
+  if (prompts) return of_messages ? ", prompts trained" : ", prompts of texts trained";
+  return trains_turns(options) ? ", turns trained" : "";
+}
 
 // Of the files that chat::read_chat_format reads; changes when one of them does.
 std::string template_identity(const std::filesystem::path& folder,
@@ -296,10 +320,10 @@ Recipe make_recipe(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
   recipe.words =
       core::concat("tokenizer ", tokenizer->identity(), ", template ", options.template_identity,
                    ", field ", options.text_field, options.text_first ? ", first" : "",
-                   options.train_on_inputs ? ", all trained" : "", words_of(options.columns),
-                   ", rules ", kRules);
+                   trained_words(options), words_of(options.columns), ", rules ", kRules);
   recipe.tokens = "tokens";
   recipe.vocab = tokenizer->id_limit();
+  recipe.plain = tokenizer->plain_limit();
   const tokenizer::SpecialIds& special = tokenizer->special_ids();
   recipe.eos = special.eos;
   recipe.filler = special.pad >= 0 ? special.pad : std::max<TokenId>(special.eos, 0);
@@ -308,6 +332,27 @@ Recipe make_recipe(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
       std::make_shared<const LineTokenizer>(std::move(tokenizer), std::move(format), options);
   recipe.read_line = [reader](std::string_view line, std::vector<Document>& documents) {
     return reader->read(line, documents);
+  };
+  return recipe;
+}
+
+Recipe within(Recipe recipe, std::int64_t vocab) {
+  if (recipe.vocab <= vocab) return recipe;
+  recipe.vocab = vocab;
+  if (recipe.filler >= vocab) recipe.filler = 0;
+  recipe.read_line = [read = std::move(recipe.read_line), vocab](
+                         std::string_view line, std::vector<Document>& documents) -> std::string {
+    std::string problem = read(line, documents);
+    for (const Document& document : documents) {
+      const auto beyond =
+          std::ranges::find_if(document.ids, [&](TokenId id) { return id >= vocab; });
+      if (!problem.empty() || beyond == document.ids.end()) continue;
+      problem = core::concat("the model has no row for the added token ", *beyond,
+                             " of its tokenizer; remove that token from the text, or give the "
+                             "matrix rows with --add_tokens (vocab_size ",
+                             vocab, ")");
+    }
+    return problem;
   };
   return recipe;
 }

@@ -18,7 +18,9 @@ namespace fm::prepare {
 struct TextOptions {
   std::string text_field = "text";
   bool text_first = false;                 // the user named the field: it comes before other forms
-  bool train_on_inputs = false;            // prompts count, too
+  bool train_on_inputs = false;            // prompts count, too, and all turns of conversations
+  std::optional<bool> train_prompts = {};  // of completions alone
+  std::optional<bool> train_turns = {};    // of conversations alone
   data::Columns columns = {};              // what they mean, before a form is recognised
   std::time_t now = 0;                     // what a template prints as today
   std::string template_identity = "none";  // of the chat template
@@ -42,6 +44,9 @@ Recipe make_recipe(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
 // template instead of the folder's, or "". Throws UserError (11) naming the file that is wrong.
 Recipe read_recipe(const std::filesystem::path& tokenizer,
                    const std::filesystem::path& template_file, TextOptions options);
+
+// The recipe for a model of `vocab` rows: a line with an id that has none is a bad line.
+Recipe within(Recipe recipe, std::int64_t vocab);
 
 // JSONL that needs no tokenizer of a folder, in the words of prepare_text.
 

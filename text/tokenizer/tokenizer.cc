@@ -130,6 +130,12 @@ std::int64_t Tokenizer::id_limit() const {
   return std::max(parts_->vocabulary->end_id(), last + 1);
 }
 
+std::int64_t Tokenizer::plain_limit() const {
+  TokenId end = static_cast<TokenId>(parts_->vocabulary->end_id());
+  while (end > 0 && parts_->added.token(end - 1) != nullptr) --end;
+  return end;
+}
+
 TokenId Tokenizer::token_to_id(std::string_view token) const {
   const TokenId id = parts_->added.id_of(token);
   return id != kNoToken ? id : parts_->vocabulary->find(token);

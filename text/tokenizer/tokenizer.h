@@ -58,8 +58,11 @@ class Tokenizer {
 
   // Tokens with an id, added ones included: len(tokenizer) in transformers.
   std::int64_t vocab_size() const;
-  // Above every id: what an embedding needs at least.
+  // Above every id: an embedding of so many rows has one for each.
   std::int64_t id_limit() const;
+  // Above every id but those of added tokens behind the others: what an embedding needs at least.
+  // Gemma 3 has an added token of images without a row in its models of text.
+  std::int64_t plain_limit() const;
   // kNoToken: there is no such token.
   TokenId token_to_id(std::string_view token) const;
   // nullopt: the id has no token.

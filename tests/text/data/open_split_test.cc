@@ -102,6 +102,38 @@ TEST_F(OpenSplit, FlatFilesAreSplitByIds) {
   EXPECT_EQ(testing::read_row(*both.evaluation, 0, 3), (Row{{72, 73, 74}, {73, 74, 75}}));
 }
 
+// As `datasets`' select(range(n)) of each part.
+TEST_F(OpenSplit, TheFirstDocumentsOfEachPathAreTaken) {
+  const std::string first = documents("a.jsonl", 100, 40);
+  const std::string second = documents("b.jsonl", 200, 20);
+  const Split split = {
+      .training = 0.5, .evaluation = 0.5, .most_training = 15, .most_evaluation = 4};
+  const SplitSource both = open_split(options({first}), split);
+  EXPECT_EQ(firsts(*both.training), range(100, 115));
+  EXPECT_EQ(firsts(*both.evaluation), range(120, 124));
+  EXPECT_NE(both.training->fingerprint(), open_source(options({first}))->fingerprint());
+  const SplitSource mixed = open_split(options({"1", first, "1", second}), {.most_training = 15});
+  EXPECT_EQ(firsts(*mixed.training).size(), 30U);
+  EXPECT_EQ(firsts(*open_split(options({first, second}), {.most_training = 15}).training).size(),
+            30U);
+  EXPECT_EQ(firsts(*open_split(options({second}), {.most_training = 21}).training),
+            range(200, 220));
+  EXPECT_NE(testing::message_of<core::UserError>(
+                10, [&] { open_split(options({flat("t.bin", 80)}), {.most_training = 3}); })
+                .find("--max_train_samples counts documents"),
+            std::string::npos);
+}
+
+// An evaluation's loss is the mean over its rows, whatever stands before the paths.
+TEST_F(OpenSplit, WithoutAMixtureEveryRowCountsOnce) {
+  SourceOptions asked =
+      options({"1", documents("a.jsonl", 100, 40), "9", documents("b.jsonl", 200, 2)});
+  asked.mixes = false;
+  const auto rows = open_split(asked, {}).training;
+  EXPECT_EQ(rows->samples_per_epoch(), 42);
+  EXPECT_EQ(firsts(*rows).size(), 42U);
+}
+
 TEST_F(OpenSplit, EveryPartOfAMixtureGivesItsShare) {
   const std::string first = documents("a.jsonl", 100, 40);
   const std::string second = documents("b.jsonl", 200, 20);

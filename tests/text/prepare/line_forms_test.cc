@@ -53,6 +53,21 @@ TEST_F(LineForms, ATextHasWhatTheTokenizerAddsAndOneEos) {
   EXPECT_EQ(document(R"({"body": "c"})", {.text_field = "body"}).ids, (Ids{kBos, 2, kEos}));
 }
 
+// As Gemma 3, whose models of text have no row for the token of images.
+TEST_F(LineForms, AnAddedTokenWithoutARowIsABadLineOnly) {
+  EXPECT_EQ(recipe().vocab, kBos + 1);
+  EXPECT_LE(recipe().plain, kBos);
+  const Recipe small = within(recipe(), kBos);
+  EXPECT_EQ(small.vocab, kBos);
+  std::vector<data::Document> documents;
+  EXPECT_EQ(small.read_line(R"({"messages": [{"role": "assistant", "content": "c"}]})", documents),
+            "");
+  EXPECT_NE(small.read_line(R"({"text": "c"})", documents)
+                .find(core::concat("no row for the added token ", kBos)),
+            std::string::npos);
+  EXPECT_EQ(within(recipe(), 100).vocab, kBos + 1);
+}
+
 TEST_F(LineForms, OfAPromptOnlyTheCompletionAndEosAreTrained) {
   const data::Document pair = document(R"({"prompt": "c", "completion": " ad"})");
   EXPECT_EQ(pair.ids, (Ids{kBos, 2, kSpaceA, 3, kEos}));
@@ -213,6 +228,35 @@ TEST_F(LineForms, FieldsWithoutEffectAreNamedInTheFirstDocument) {
   ASSERT_EQ(two.size(), 2U);
   EXPECT_EQ(two[0].unused, Names{"id"});
   EXPECT_TRUE(two[1].unused.empty());
+}
+
+// TRL: assistant_only_loss false trains the turns of a conversation, completion_only_loss true
+// masks prompts; a prompt of messages is one.
+TEST_F(LineForms, ConversationsAndCompletionsAreMaskedApart) {
+  const char* const chat = R"({"messages": [{"role": "user", "content": "c"},
+      {"role": "assistant", "content": "d"}]})";
+  const char* const pair = R"({"prompt": "c", "completion": "d"})";
+  const char* const messages = R"({"prompt": [{"role": "user", "content": "c"}],
+      "completion": [{"role": "assistant", "content": "d"}]})";
+  const auto trains_all = [&](const char* line, const TextOptions& options) {
+    const data::Document made = document(line, options);
+    return made.labels.empty() || made.labels == made.ids;
+  };
+  const TextOptions turns{.train_prompts = false, .train_turns = true};
+  EXPECT_TRUE(trains_all(chat, turns));
+  EXPECT_FALSE(trains_all(pair, turns));
+  EXPECT_FALSE(trains_all(messages, turns));
+  const TextOptions prompts{.train_prompts = true};
+  EXPECT_FALSE(trains_all(chat, prompts));
+  EXPECT_TRUE(trains_all(pair, prompts));
+  EXPECT_TRUE(trains_all(messages, prompts));
+  const TextOptions answers{.train_on_inputs = true, .train_turns = false};
+  EXPECT_FALSE(trains_all(chat, answers));
+  EXPECT_TRUE(trains_all(pair, answers));
+  EXPECT_NE(recipe(turns).words, recipe(prompts).words);
+  const TextOptions texts{.train_prompts = true, .train_turns = false};
+  EXPECT_FALSE(trains_all(messages, texts));
+  EXPECT_NE(recipe(texts).words, recipe(prompts).words);
 }
 
 TEST_F(LineForms, AnAnswerThatIsNotToBeTrainedAndTrainOnInputsExcludeEachOther) {
