@@ -29,9 +29,14 @@ device=${FM_DEMO_DEVICE:-$(build/fmengine-train --report | scripts/demo_device.s
 ranks=2
 if [ "$device" != cpu ]; then ranks=1; fi
 say "4/5 train: $steps steps, ranks: $ranks, device: $device, ZeRO-2 (stop and start it again as you like: it resumes)"
-launcher=(mpirun -np "$ranks" --bind-to core)
-if [ "$(nproc)" -lt "$ranks" ]; then launcher=(mpirun -np "$ranks" --oversubscribe); fi
+launcher=(mpirun -np "$ranks")
 if [ "$(id -u)" = 0 ]; then launcher+=(--allow-run-as-root); fi
+# mpirun counts cores, of which two threads of one are one.
+if "${launcher[@]}" --bind-to core true 2>/dev/null; then
+  launcher+=(--bind-to core)
+else
+  launcher+=(--oversubscribe)
+fi
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 if [ "$(cat demo/run/latest 2>/dev/null)" = "global_step$steps" ] && [ -e demo/run/hf/config.json ]; then
   echo "done already (remove demo/run to train again)"

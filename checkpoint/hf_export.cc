@@ -36,7 +36,7 @@ constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
                                            "vocab.txt",
                                            "merges.txt",
                                            "chat_template.json"};
-// Of the model: of its own folder, where it has them.
+// Of the model, and often beside a tokenizer, too.
 constexpr const char* kModelFiles[] = {"preprocessor_config.json", "processor_config.json",
                                        "video_preprocessor_config.json", "generation_config.json"};
 // Names Python files of the folder, which are not exported: every family is transformers' own.
@@ -350,16 +350,19 @@ class Exporter {
     if (given.empty()) copy_more_templates();
   }
 
-  // Where tokens were added or a text ends otherwise, the tokenizer's folder has files that say so.
+  // A tokenizer of another folder knows what ends an answer; how images are read the model knows.
   void write_model_files() const {
-    const bool adapter = request_.kind == ExportRequest::Content::kAdapter;
-    const bool changed = !request_.tokenizer_texts.empty();
-    for (const char* name : kModelFiles) {
-      const bool own = !request_.shards_like.empty() && fs::exists(request_.shards_like / name);
-      if (own && !adapter && !changed) {
-        copy(request_.shards_like / name, name);
-      } else if (!request_.tokenizer_from.empty()) {
+    const bool model = request_.kind != ExportRequest::Content::kAdapter;
+    for (const std::string name : kModelFiles) {
+      const bool own =
+          model && !request_.shards_like.empty() && fs::exists(request_.shards_like / name);
+      const bool named =
+          request_.tokenizer_texts.contains(name) ||
+          (!request_.tokenizer_from.empty() && fs::exists(request_.tokenizer_from / name));
+      if (named && !(own && name != "generation_config.json")) {
         copy_of_tokenizer(name);
+      } else if (own) {
+        copy(request_.shards_like / name, name);
       }
     }
   }

@@ -65,7 +65,7 @@ void read_token_rows(const Json& config, const std::string& path, engine::LoraOp
   const Json rows = config.value("trainable_token_indices", Json());
   if (rows.is_null() || rows.empty()) return;
   if (rows.is_array()) {
-    lora.token_modules = {"embed_tokens", "wte", "embed_in"};
+    lora.token_modules = {"embed_tokens", "wte", "embed_in", "word_embeddings"};
     lora.token_rows = rows.get<std::vector<std::int64_t>>();
   } else {
     for (const auto& [module, ids] : rows.items()) {
@@ -77,7 +77,8 @@ void read_token_rows(const Json& config, const std::string& path, engine::LoraOp
     lora.token_rows = rows.front().get<std::vector<std::int64_t>>();
   }
   FM_USER_CHECK(!lora.token_rows.empty() && std::ranges::is_sorted(lora.token_rows), path,
-                ": \"trainable_token_indices\" must be ids in ascending order; correct it (",
+                ": \"trainable_token_indices\" must be ids in ascending order; train the adapter "
+                "with such a list, as another order of this one would exchange rows (",
                 rows.dump(), ")");
 }
 

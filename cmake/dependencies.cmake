@@ -51,6 +51,14 @@ if(NOT FM_SANITIZE)
   target_compile_definitions(MPI::MPI_C INTERFACE OMPI_SKIP_MPICXX)  # its C interface only
   # oneDNN is loaded at run time (kernels/gemm/onednn.cc); only its header is needed here.
   find_path(FM_DNNL_HEADER oneapi/dnnl/dnnl.h REQUIRED)
+  set(fm_dnnl_version "")
+  if(EXISTS ${FM_DNNL_HEADER}/oneapi/dnnl/dnnl_version.h)
+    file(READ ${FM_DNNL_HEADER}/oneapi/dnnl/dnnl_version.h fm_dnnl_version)
+  endif()
+  if(NOT fm_dnnl_version MATCHES "DNNL_VERSION_MAJOR 2[^0-9]")
+    message(FATAL_ERROR "oneDNN 2 is required, as Debian 12 and Ubuntu 22.04 have it; newer systems have "
+                        "another: build in an image (docs/install.md; ${FM_DNNL_HEADER})")
+  endif()
   # By flag and not by library path: LibTorch's folder holds another libgomp.so.1, and CMake would
   # warn about the two at every program.
   add_library(fm_openmp INTERFACE)

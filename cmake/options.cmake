@@ -8,6 +8,18 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 find_program(FM_CCACHE ccache)
 if(FM_CCACHE)
+  # Where its folder cannot be written (a home over quota, a container's), it compiles nothing.
+  set(fm_try ${CMAKE_BINARY_DIR}/ccache_try)
+  file(WRITE ${fm_try}.cc "int main() {}\n")
+  execute_process(COMMAND ${CMAKE_COMMAND} -E env CCACHE_RECACHE=1 ${FM_CCACHE} ${CMAKE_CXX_COMPILER} -c ${fm_try}.cc -o ${fm_try}.o
+                  RESULT_VARIABLE fm_fails OUTPUT_QUIET ERROR_QUIET)
+  if(NOT fm_fails EQUAL 0)
+    message(WARNING "ccache does not work here (is its folder writable? CCACHE_DIR names another); "
+                    "building without it")
+    set(FM_CCACHE "")
+  endif()
+endif()
+if(FM_CCACHE)
   # Paths below the source folder are hashed relative to it and the working directory is left out,
   # so that another clone finds what this one has compiled.
   set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1

@@ -88,8 +88,10 @@ int weight_of(int code) {
 }
 
 // A file's end, where ranks write into files.
-std::vector<std::string> tail_of(const std::filesystem::path& path) {
+// Of what is behind `begin`.
+std::vector<std::string> tail_of(const std::filesystem::path& path, std::int64_t begin) {
   std::ifstream file(path);
+  file.seekg(begin);
   std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);) {
     if (lines.size() == kLastLines) lines.erase(lines.begin());
@@ -151,6 +153,8 @@ void Children::start(const ChildSpec& spec) {
     std::filesystem::create_directories(spec.log_folder, ignored);
     out.write = open_log(spec.log_folder + "/stdout.log");
     err.write = open_log(spec.log_folder + "/stderr.log");
+    child.out_begin = lseek(out.write, 0, SEEK_END);
+    child.err_begin = lseek(err.write, 0, SEEK_END);
   }
   const cpu_set_t cores = cores_of(spec.part, std::max(spec.parts, 1));
   const pid_t parent = getpid();
@@ -329,8 +333,8 @@ bool Children::lives(int child) const {
 std::vector<std::string> Children::last_lines(int child) const {
   const Child& own = children_[static_cast<std::size_t>(child)];
   if (own.log_folder.empty()) return own.err.last.empty() ? own.out.last : own.err.last;
-  const std::vector<std::string> errors = tail_of(own.log_folder + "/stderr.log");
-  return errors.empty() ? tail_of(own.log_folder + "/stdout.log") : errors;
+  const std::vector<std::string> errors = tail_of(own.log_folder + "/stderr.log", own.err_begin);
+  return errors.empty() ? tail_of(own.log_folder + "/stdout.log", own.out_begin) : errors;
 }
 
 }  // namespace fm::core

@@ -92,6 +92,7 @@ class Children {
     int input = -1;
     LineReader out = {}, err = {};
     std::string log_folder;
+    std::int64_t out_begin = 0, err_begin = 0;  // what earlier starts wrote to its files
   };
   bool read(int child, Stream stream);
   void finish(int child, Stream stream);

@@ -8,7 +8,8 @@
 #   --arrow    also Apache Arrow's library out of the wheel pyarrow (.deps/arrow), which reads Parquet
 #              and Arrow files; where the oracle is, the build takes the one in there
 #   --no-apt   never touch packages, only say which ones seem to be missing
-#   TORCH_DIR=folder          use this `torch` folder of an installed wheel; nothing is downloaded
+#   TORCH_DIR=folder          use this `torch` folder of an installed wheel; none is downloaded
+#   FM_CUDA=OFF               leave out what GPUs need
 #   FM_ORACLE_PYTHON=program  use this Python for --tests if it has what is pinned
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -106,8 +107,14 @@ has_libtorch() {
     [ -f "$deps/nvidia/cu13/lib/libcupti.so.13" ]
 }
 
+# False of one that was made half, or moved: the first lines of its programs name another place.
+has_pip() { "$1/bin/pip" --version >/dev/null 2>&1; }
+
 make_pip() {
-  if [ ! -x "$deps/pip/bin/pip" ]; then "$(system_python)" -m venv "$deps/pip"; fi
+  if ! has_pip "$deps/pip"; then
+    rm -rf "$deps/pip"
+    "$(system_python)" -m venv "$deps/pip"
+  fi
   export PIP_DISABLE_PIP_VERSION_CHECK=1
 }
 
@@ -117,7 +124,7 @@ install_libtorch() {
   need_space 1300 LibTorch
   make_pip
   mkdir -p "$deps/wheels"
-  "$deps/pip/bin/pip" download --quiet --no-deps --only-binary :all: -d "$deps/wheels" \
+  "$deps/pip/bin/python" -m pip download --quiet --no-deps --only-binary :all: -d "$deps/wheels" \
     "torch==$torch_version" "nvidia-cuda-runtime==$cudart_version" \
     "nvidia-cuda-cupti==$cupti_version"
   rm -rf "$deps/unpacked" "$deps/torch" "$deps/nvidia"
@@ -137,7 +144,7 @@ install_arrow() {
   make_pip
   rm -rf "$deps/arrow" "$deps/arrow.new"
   mkdir -p "$deps/wheels" "$deps/arrow.new"
-  "$deps/pip/bin/pip" download --quiet --no-deps --only-binary :all: -d "$deps/wheels" \
+  "$deps/pip/bin/python" -m pip download --quiet --no-deps --only-binary :all: -d "$deps/wheels" \
     "pyarrow==$arrow_version"
   "$deps/pip/bin/python" - "$deps/arrow.new" "$deps"/wheels/pyarrow-*.whl <<'END'
 import re, sys, zipfile
@@ -151,14 +158,19 @@ END
 # Headers only: 12 MB are downloaded, 3 MB stay.
 install_cudnn_frontend() {
   local folder=$deps/cudnn_frontend
+  if [ "${FM_CUDA:-AUTO}" = OFF ]; then return; fi
   if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then return; fi
   if [ -f "$folder/include/cudnn_frontend.h" ]; then return; fi
   say "cuDNN's front end $cudnn_frontend_version: downloading 12 MB, keeping 3 MB in .deps/cudnn_frontend"
   make_pip
   rm -rf "$folder" "$folder.new"
   mkdir -p "$deps/wheels" "$folder.new"
-  "$deps/pip/bin/pip" download --quiet --no-deps --only-binary :all: -d "$deps/wheels" \
-    "nvidia-cudnn-frontend==$cudnn_frontend_version"
+  if ! "$deps/pip/bin/python" -m pip download --quiet --no-deps --only-binary :all: \
+    -d "$deps/wheels" "nvidia-cudnn-frontend==$cudnn_frontend_version"; then
+    [ "${FM_CUDA:-AUTO}" != ON ] || fail "FM_CUDA=ON needs cuDNN's front end; make PyPI reachable"
+    say "cuDNN's front end is not to be had: attention on GPUs will be at about half the speed"
+    return
+  fi
   "$deps/pip/bin/python" - "$folder.new" "$deps"/wheels/nvidia_cudnn_frontend-*.whl <<'END'
 import sys, zipfile
 wheel = zipfile.ZipFile(sys.argv[2])
@@ -169,11 +181,11 @@ END
 
 # Not Debian's, which reads system headers again and again and takes thrice as long.
 install_clang_tidy() {
-  if [ -x "$deps/pip/bin/clang-tidy" ] &&
-    "$deps/pip/bin/clang-tidy" --version | grep -q "version $clang_tidy_version"; then return; fi
+  if has_pip "$deps/pip" && [ -x "$deps/pip/bin/clang-tidy" ] &&
+    "$deps/pip/bin/clang-tidy" --version 2>/dev/null | grep -q "version $clang_tidy_version"; then return; fi
   say "clang-tidy $clang_tidy_version: downloading 46 MB, keeping 120 MB in .deps/pip"
   make_pip
-  "$deps/pip/bin/pip" install --quiet --only-binary :all: "clang-tidy==$clang_tidy_version"
+  "$deps/pip/bin/python" -m pip install --quiet --only-binary :all: "clang-tidy==$clang_tidy_version"
 }
 
 # True when Python $1 has every pinned package of the oracle.
@@ -189,7 +201,7 @@ install_oracle() {
     return
   fi
   if has_oracle "$python"; then return; fi
-  if [ -x "$python" ]; then
+  if "$python" -m pip --version >/dev/null 2>&1; then
     say "test oracle: downloading what .deps/oracle lacks"
   else
     say "test oracle: downloading 2.5 GB, keeping 5 GB in .deps/oracle"

@@ -160,7 +160,8 @@ void complete(std::vector<ConfigValue>& values, const engine::TrainOptions& opti
     const char* const size = "Trainer, from the hidden size; it has no effect";
     set("zero_optimization.reduce_bucket_size", whole(h * h), size);
     if (!gathers) continue;
-    set("zero_optimization.stage3_prefetch_bucket_size", kAuto, "the largest unit");
+    set("zero_optimization.stage3_prefetch_bucket_size", whole(0.9 * h * h),
+        "Trainer, from the hidden size; here it is the largest unit");
     set("zero_optimization.stage3_param_persistence_threshold", whole(10 * h), size);
   }
 }

@@ -192,7 +192,19 @@ void apply_lamb(const JsonView& settings, const std::string& type, Findings&,
                 ": ", optimizer.min_coeff, ", ", optimizer.max_coeff, ")");
 }
 
-// One rate for hidden matrices and one for the rest, which a schedule of DeepSpeed makes equal.
+// Whether the schedule of the configuration gives all groups of parameters one rate, as DeepSpeed's
+// lr_schedules.py does where it has a highest rate of its own; others scale the rate of each group.
+bool gives_one_rate(const JsonView& settings) {
+  const std::string type = settings.text("scheduler.type", "");
+  const JsonTree* const highest = settings.raw("scheduler.params.warmup_max_lr");
+  const bool numeric = highest != nullptr && highest->kind == JsonKind::kNumber;
+  if (type == "WarmupCosineLR") return false;
+  if (type == "WarmupLR") return numeric;
+  if (type == "WarmupDecayLR") return highest == nullptr || numeric;
+  return true;  // LRRangeTest, OneCycle
+}
+
+// One rate for hidden matrices and one for the rest.
 void apply_muon(const JsonView& settings, const std::string& type, Findings& findings,
                 engine::TrainOptions& options) {
   engine::OptimizerOptions& optimizer = options.optimizer;
@@ -200,13 +212,17 @@ void apply_muon(const JsonView& settings, const std::string& type, Findings& fin
   optimizer.rule = &optim::kMuon;
   optimizer.lr = checked_param(settings, "muon_lr", checked_param(settings, "lr", 0.02));
   const double adam_lr = checked_param(settings, "adam_lr", checked_param(settings, "lr", 3e-4));
-  const bool scheduled = settings.get("scheduler.type") != nullptr;
+  const bool scheduled = settings.get("scheduler.type") != nullptr && gives_one_rate(settings);
   if (scheduled && adam_lr != optimizer.lr) {
     findings.notes.push_back(core::concat(
         "scheduler: it gives matrices and the rest of the model one rate, as in DeepSpeed; ",
         "muon_lr and adam_lr have no effect (", settings.where("scheduler.type"), ")"));
   }
   if (!scheduled && optimizer.lr > 0.0) optimizer.adam_rate = adam_lr / optimizer.lr;
+  const char* const least = "scheduler.params.warmup_min_lr";
+  FM_USER_CHECK(optimizer.adam_rate == 1.0 || settings.number(least, 0.0) == 0.0, least,
+                " must be 0 beside the two rates of Muon, which rise together; leave it out (",
+                settings.where(least), ")");
   optimizer.weight_decay = checked_param(settings, "weight_decay", 0.0);
   optimizer.momentum = checked_param(settings, "momentum", 0.95);
   FM_USER_CHECK(optimizer.momentum < 1.0, param("momentum"), " must be below 1; use 0.95 (",

@@ -95,6 +95,14 @@ void check_above_zero(const JsonView& settings, const char* name, std::int64_t v
                 settings.where(param(name)), ": ", value, ")");
 }
 
+// As DeepSpeed looks for them: among the defaults of the optimizer, which Muon has none of.
+bool has_betas(const engine::TrainOptions& options) {
+  return options.optimizer.rule != &optim::kMuon &&
+         std::ranges::any_of(options.optimizer.rule->params, [](const auto& each) {
+           return std::string_view(each.name) == "betas";
+         });
+}
+
 void check_one_cycle(const JsonView& settings, Findings& findings,
                      const engine::TrainOptions& options) {
   const SchedulerOptions& at = options.scheduler;
@@ -110,10 +118,7 @@ void check_one_cycle(const JsonView& settings, Findings& findings,
                 "below 1, decay_mom_rate not above 0; correct them (",
                 settings.where("scheduler"), ": ", at.cycle_min_mom, ", ", at.cycle_max_mom, ", ",
                 at.decay_mom_rate, ")");
-  const auto& params = options.optimizer.rule->params;
-  const bool betas = std::ranges::any_of(
-      params, [](const auto& each) { return std::string_view(each.name) == "betas"; });
-  if (at.cycle_momentum && !betas) {
+  if (at.cycle_momentum && !has_betas(options)) {
     findings.notes.push_back(core::concat(
         "cycle_momentum has no effect: ", options.optimizer.rule->name, " has no betas"));
   }
@@ -171,6 +176,7 @@ bool apply_scheduler(const JsonView& settings, Findings& findings, engine::Train
     scheduler.warmup_max_lr = optim::kDecayMaxLr;
   }
   check(settings, findings, options);
+  scheduler.cycle_momentum = scheduler.cycle_momentum && has_betas(options);
   return true;
 }
 

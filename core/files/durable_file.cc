@@ -126,14 +126,17 @@ void replace_file(const fs::path& path, std::string_view text) {
 void replace_file(const fs::path& path, const std::function<void(std::ostream&)>& write) {
   const fs::path fresh =
       path.parent_path() / concat(".tmp-", path.filename().string(), "-", random_tag());
-  {
+  try {
     std::ofstream file(fresh, std::ios::binary);
     if (!file.good()) fail(fresh, "create", errno);
     write(file);
     file.close();
     if (file.fail()) fail(fresh, "write", errno);
+    WritableFile::open(fresh).sync_and_close();
+  } catch (...) {  // a full disk gets its room back
+    ::unlink(fresh.c_str());
+    throw;
   }
-  WritableFile::open(fresh).sync_and_close();
   rename_over(fresh, path);
   sync_folder(path.parent_path());
 }

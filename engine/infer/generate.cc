@@ -16,6 +16,7 @@
 #include "engine/infer/completion.h"
 #include "engine/infer/model_text.h"
 #include "engine/infer/score_texts.h"
+#include "engine/plan/adapter_file.h"
 #include "engine/shown/folder_notes.h"
 #include "model/opened_model.h"
 #include "text/jinja/json_text.h"
@@ -146,7 +147,9 @@ std::string tokenizer_folder(const GenerateOptions& options) {
 // none.
 std::int64_t ids_of_adapter(const GenerateOptions& options) {
   const std::string& adapter = options.lora.start;
-  if (adapter.empty() || !checkpoint::has_tokenizer(adapter)) return 0;
+  if (adapter.empty()) return 0;
+  const std::int64_t whole = options.lora.modules_to_save.empty() ? 0 : vocabulary_rows(adapter);
+  if (whole > 0 || !checkpoint::has_tokenizer(adapter)) return whole;
   return tokenizer::open_tokenizer(adapter)->id_limit();
 }
 

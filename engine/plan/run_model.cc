@@ -4,6 +4,7 @@
 #include "checkpoint/hf_folder.h"
 #include "core/check.h"
 #include "core/text.h"
+#include "engine/plan/adapter_file.h"
 #include "engine/plan/run_tokens.h"
 #include "engine/plan/tile_choice.h"
 #include "engine/plan/trained_names.h"
@@ -91,12 +92,14 @@ void check_data(const TrainOptions& options, const model::Model& model) {
 namespace {
 
 // Adapters that train rows of tokens may have been trained with more of them than the base has. 0:
-// they do not say.
-std::int64_t ids_of_start(const TrainOptions& options) {
-  const LoraOptions& lora = options.lora;
-  const bool rows = !lora.token_rows.empty() || !lora.modules_to_save.empty();
-  if (!rows || lora.start.empty() || !checkpoint::has_tokenizer(lora.start)) return 0;
-  return tokenizer::open_tokenizer(lora.start)->id_limit();
+// they do not say. Ids that their own tokenizer lacks are refused as any others.
+std::int64_t rows_of_start(const LoraOptions& lora) {
+  if (lora.start.empty()) return 0;
+  const std::int64_t whole = lora.modules_to_save.empty() ? 0 : vocabulary_rows(lora.start);
+  if (lora.token_rows.empty() || !checkpoint::has_tokenizer(lora.start)) return whole;
+  const std::int64_t last = lora.token_rows.back();
+  const bool known = last < tokenizer::open_tokenizer(lora.start)->id_limit();
+  return known ? std::max(whole, last + 1) : whole;
 }
 
 }  // namespace
@@ -176,7 +179,7 @@ model::OpenedModel open_run_model(const TrainOptions& options) {
                   foreign);
   }
   model::ModelChoices choices = choices_of(options);
-  choices.vocab_at_least = std::max(tokens_of(options).ids, ids_of_start(options));
+  choices.vocab_at_least = std::max(tokens_of(options).ids, rows_of_start(options.lora));
   model::OpenedModel opened = model::open_model(config, choices);
   FM_USER_CHECK(options.max_seq_len <= opened.facts.max_positions,
                 "--max_seq_len must be at most the model's max_position_embeddings; lower it, or "

@@ -4,15 +4,20 @@
 
 #include "checkpoint/hf_folder.h"
 #include "core/check.h"
+#include "core/files/files.h"
 #include "core/json_edit.h"
+#include "core/json_tree.h"
 #include "core/text.h"
 #include "engine/plan/run_model.h"
 #include "engine/plan/trained_names.h"
 #include "text/prepare/extended_folder.h"
+#include "text/tokenizer/extra_tokens.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace fm::engine {
 namespace {
+
+namespace fs = std::filesystem;
 
 // A byte tokenizer with more tokens is no longer the built-in one.
 void forget_marker(const std::filesystem::path& folder, core::FileTexts& texts) {
@@ -21,6 +26,28 @@ void forget_marker(const std::filesystem::path& folder, core::FileTexts& texts) 
   const auto edited = texts.find(config);
   FM_CHECK(edited != texts.end(), "tokens are named in ", config);
   edited->second = core::without_member(edited->second, checkpoint::kTokenizerMarker);
+}
+
+constexpr const char* kGeneration = "generation_config.json";
+
+// `given` with the ends of texts that `made` names; `made` where there is no such file.
+std::string with_ends_of(const std::string& made, const fs::path& given,
+                         const tokenizer::Tokenizer& before) {
+  const core::SmallFile file = core::read_small_file(given, core::kMostConfig);
+  if (!file.problem.empty()) return made;
+  const core::JsonTree root = core::parse_json(made, kGeneration);
+  const core::JsonTree* const ends = root.find("eos_token_id");
+  if (ends == nullptr) return file.text;
+  std::vector<std::int64_t> ids;
+  if (ends->kind == core::JsonKind::kArray) {
+    for (const core::JsonTree& id : ends->array()) ids.push_back(id.whole());
+  } else {
+    ids.push_back(ends->whole());
+  }
+  std::string text = file.text;
+  for (auto id = ids.rbegin(); id != ids.rend(); ++id)
+    text = tokenizer::with_end(text, *id, before);
+  return text;
 }
 
 }  // namespace
@@ -35,6 +62,11 @@ RunTokens read_tokens(const TokenWords& words) {
   const auto now = tokenizer::open_tokenizer(words.folder.string(), out.texts);
   out.ids = now->id_limit();
   if (!words.eos_token.empty()) out.eos = now->token_to_id(words.eos_token);
+  const auto made = out.texts.find(kGeneration);
+  const bool anew = made != out.texts.end() && !fs::exists(words.folder / kGeneration);
+  if (anew && !words.weights.empty()) {
+    made->second = with_ends_of(made->second, words.weights / kGeneration, *before);
+  }
   for (const std::string& token : words.add_tokens) {
     if (before->token_to_id(token) == tokenizer::kNoToken) {
       out.added.push_back(now->token_to_id(token));
@@ -54,7 +86,8 @@ RunTokens tokens_of(const TrainOptions& options) {
   return read_tokens({.folder = folder,
                       .chat_template = options.chat_template,
                       .add_tokens = options.add_tokens,
-                      .eos_token = options.eos_token});
+                      .eos_token = options.eos_token,
+                      .weights = weights_folder(options)});
 }
 
 void choose_token_rows(TrainOptions& options) {

@@ -24,6 +24,8 @@ struct TokenWords {
   std::filesystem::path chat_template = {};
   std::vector<std::string> add_tokens = {};
   std::string eos_token = {};
+  // Of the weights: its generation_config.json is changed where the tokenizer's folder has none.
+  std::filesystem::path weights = {};
 };
 RunTokens read_tokens(const TokenWords& words);
 

@@ -236,7 +236,7 @@ class Trainer {
     }
     if (!options_.loss_scale) {
       progress_.loss_scale.reset();
-    } else if (!progress_.loss_scale) {
+    } else if (!progress_.loss_scale || options_.loss_scale->fixed > 0.0) {
       progress_.loss_scale = optim::first_state(*options_.loss_scale);
     }
     progress_.run = std::move(now);
@@ -275,6 +275,7 @@ class Trainer {
     TimedStep done;
     compute(done);
     clock_.end_step();
+    computed_scale_ = done.request.loss_scale;
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
     done.seconds = spent.count();
     exchange_.add_step(static_cast<std::int64_t>(1e9 * done.seconds), waited_ns() - waited_before);
@@ -409,8 +410,7 @@ class Trainer {
 
   int finish_dump() {
     state_.fence.check();
-    const double scale = progress_.loss_scale ? progress_.loss_scale->scale : 1.0;
-    dump_gradients(options_.dump_gradients, scale, state_);
+    dump_gradients(options_.dump_gradients, computed_scale_, state_);
     log_.say(
         core::concat("gradients of step ", progress_.step, " are in ", options_.dump_gradients));
     return static_cast<int>(ExitCode::kFinished);
@@ -528,6 +528,7 @@ class Trainer {
   ProgressState progress_;
   std::string frozen_weights_;    // fingerprint
   std::int64_t steps_begun_ = 0;  // of this start
+  double computed_scale_ = 1.0;   // of the last step's gradients: progress_ has the next one's
   bool warned_of_grace_ = false;
 };
 

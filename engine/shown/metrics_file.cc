@@ -56,6 +56,7 @@ class KeptLines {
       begin += static_cast<std::int64_t>(line.size()) + 1;
     }
     end_ = begin;
+    whole_ = !file.bad();
     // The last row of each step counts, and no later step.
     std::vector<std::pair<std::int64_t, std::size_t>> rows;
     for (std::size_t at = 0; at < all_.size(); ++at) {
@@ -72,6 +73,7 @@ class KeptLines {
     }
   }
 
+  bool whole() const { return whole_; }  // false: a disk did not give all of it
   std::int64_t kept() const { return std::ssize(steps_); }
   std::int64_t cut() const { return cut_; }
 
@@ -133,6 +135,7 @@ class KeptLines {
 
   std::vector<Line> all_;
   std::int64_t end_ = 0;
+  bool whole_ = true;
   std::vector<std::size_t> starts_;
   std::vector<bool> stays_;
   std::vector<std::int64_t> steps_;  // that stay, rising
@@ -193,8 +196,9 @@ KeptRows MetricsFile::keep_until(std::int64_t last_step) {
   constexpr std::size_t kRowsOfTime = 51;  // measured_time takes 50, but the first
   std::ifstream file(path_, std::ios::binary);
   const KeptLines lines(file, last_step);
+  if (!lines.whole()) return {.problem = path_.string() + " could not be read to its end"};
   KeptRows done{.rows = lines.kept(), .missing = lines.missing(last_step)};
-  done.problem = comm::attempt([&] {
+  comm::attempt([&] {  // without it nothing is said of the time of steps
     std::ostringstream start;
     copy_ranges(file, lines.last_start(kRowsOfTime), start, path_);
     done.last_start = start.str();
@@ -205,6 +209,7 @@ KeptRows MetricsFile::keep_until(std::int64_t last_step) {
         path_.parent_path() / (path_.stem().string() + ".replaced.jsonl");
     std::ofstream others(replaced, std::ios::binary | std::ios::app);
     copy_ranges(file, lines.ranges(false), others, replaced);
+    core::WritableFile::open(core::behind_links(replaced)).sync_and_close();
     const std::vector<FileRange> kept = lines.ranges(true);
     const bool beginning = kept.empty() || (kept.size() == 1 && kept[0].begin == 0);
     if (!beginning) {

@@ -249,9 +249,11 @@ void RunLog::introduce(const KnownRun& run, const RunContext& context, std::int6
   say(banner(run, context, done, left ? measured_time(start_before_, start) : std::nullopt));
   start_before_.clear();
   const DiskNeed need = disk_need(run.options, run.opened, done);
-  std::optional<core::Bytes> free = free_on_disk(run.options.output_dir);
-  if (!warning_of(need, run.options, free).empty()) *free += pruned_later(run.options);
-  const std::string full = warning_of(need, run.options, free);
+  const std::optional<core::Bytes> free = free_on_disk(run.options.output_dir);
+  std::string full = warning_of(need, run.options, free);
+  const bool fits_later =
+      !full.empty() && warning_of(need, run.options, *free + pruned_later(run.options)).empty();
+  if (fits_later) full.clear();
   if (!full.empty()) warn(full);
   // If it cannot be written, the first step's line says so.
   if (metrics_ && !run.options.eval_only) metrics_->append(start);

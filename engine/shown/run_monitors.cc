@@ -95,7 +95,7 @@ std::vector<monitor::Metric> RunMonitors::metrics_of(const StepLine& line, std::
   // Of this start: a counter never goes back, and a resume may.
   if (!samples_before_) {
     samples_before_ = line.samples - run_.plan->batch.train_batch;
-    skipped_before_ = skipped;
+    skipped_before_ = skipped - (line.skipped ? 1 : 0);
   }
   const auto samples = static_cast<double>(line.samples - *samples_before_);
   const auto seq_len = static_cast<double>(run_.plan->shape.row());

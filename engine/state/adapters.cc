@@ -193,13 +193,6 @@ bool has_adapters(const core::ParamTable& table) {
 
 }  // namespace
 
-checkpoint::TensorFile open_adapter(const std::string& folder) {
-  const fs::path safe = fs::path(folder) / "adapter_model.safetensors";
-  const fs::path torch = fs::path(folder) / "adapter_model.bin";
-  if (fs::exists(safe) || !fs::exists(torch)) return checkpoint::TensorFile(safe.string());
-  return checkpoint::TensorFile(torch.string(), checkpoint::parse_torch_file);
-}
-
 std::string stored_name(const std::string& name) {
   return model::is_adapter(name) ? name : model::kPeftPrefix + name;
 }
@@ -244,21 +237,12 @@ std::vector<TensorSlice> stored_slices(const LoraOptions& lora, TensorSlice slic
   return out;
 }
 
-namespace {
-
-constexpr const char* kVocabularies[] = {"embed_tokens.weight", "lm_head.weight",
-                                         "wte.weight",          "word_embeddings.weight",
-                                         "embed_in.weight",     "embed_out.weight"};
-
-}  // namespace
-
 void check_adapter_names(const LoraOptions& lora, const model::Model& model,
                          const checkpoint::TensorFile& file) {
   std::set<std::string> known;
   for (const checkpoint::TensorSpec& spec : stored_specs(lora, model)) known.insert(spec.name);
   for (const checkpoint::StoredTensor& tensor : file.header().tensors) {
-    const bool vocabulary = std::ranges::any_of(
-        kVocabularies, [&](const char* name) { return tensor.name.ends_with(name); });
+    const bool vocabulary = is_whole_vocabulary(tensor.name);
     FM_DATA_CHECK(known.contains(tensor.name) || !vocabulary, file.path(),
                   ": the adapters hold a whole embedding or head, as peft saves them after "
                   "resize_token_embeddings; train them by \"modules_to_save\", or save without: "

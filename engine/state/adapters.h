@@ -9,6 +9,7 @@
 #include "checkpoint/tensor_files.h"
 #include "core/tensor_slice.h"
 #include "engine/options.h"
+#include "engine/plan/adapter_file.h"
 #include "engine/step/rank_state.h"
 #include "model/opened_model.h"
 
@@ -16,8 +17,6 @@ namespace fm::engine {
 
 struct ExportTarget;  // engine/state/persistence.h
 
-// The weights of a PEFT folder: adapter_model.safetensors, else adapter_model.bin, as peft does.
-checkpoint::TensorFile open_adapter(const std::string& folder);
 // The name of a trained parameter in that file.
 std::string stored_name(const std::string& name);
 // What that file holds of a model with adapters: names as in it, and of a matrix of which some rows

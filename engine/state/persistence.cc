@@ -389,7 +389,8 @@ void put_tokenizer(const ExportFacts& about, checkpoint::ExportRequest& request)
     request.tokenizer_texts = read_tokens({.folder = about.tokenizer_from,
                                            .chat_template = about.chat_template,
                                            .add_tokens = about.add_tokens,
-                                           .eos_token = about.eos_token})
+                                           .eos_token = about.eos_token,
+                                           .weights = about.weights_from})
                                   .texts;
   }
   request.byte_tokenizer = about.byte_tokenizer;

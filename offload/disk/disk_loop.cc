@@ -87,20 +87,28 @@ double DiskLoop::wait(const DiskMovePtr& move) {
   };
   std::int64_t seen = blocks_over_;
   double seen_at = 0.0;
+  double said_at = 0.0;
+  // Who waits for this rank has the same limit: this rank, which knows why, ends before.
+  const double limit = 0.9 * std::chrono::duration<double>(options_.limit).count();
+  const double patience = std::chrono::duration<double>(options_.patience).count();
+  const auto look = std::min<std::chrono::milliseconds>(
+      options_.patience, std::max(options_.limit / 20, std::chrono::milliseconds(1)));
   if (options_.pace != nullptr) options_.pace->begin_wait();
   std::unique_lock lock(mutex_);
-  while (!over_.wait_for(lock, std::min(options_.patience, options_.limit),
-                         [&] { return move->done; })) {
+  while (!over_.wait_for(lock, look, [&] { return move->done; })) {
     lock.unlock();
     const std::string busy = busy_folders();
     // What waits for who holds its range waits for no drive.
     if (busy.empty() || seen != blocks_over_) seen_at = waited();
     seen = blocks_over_;
-    if (waited() - seen_at >= std::chrono::duration<double>(options_.limit).count()) end_of(busy);
-    core::print_error_line(
-        core::concat("fmengine: rank ", options_.world_rank, " has waited ",
-                     static_cast<int>(waited()), " s for the drive (", place_of(move->at), ")"),
-        kPatienceOfStderr);
+    if (waited() - seen_at >= limit) end_of(busy, waited() - seen_at);
+    if (waited() - said_at >= patience) {
+      said_at = waited();
+      core::print_error_line(
+          core::concat("fmengine: rank ", options_.world_rank, " has waited ",
+                       static_cast<int>(said_at), " s for the drive (", place_of(move->at), ")"),
+          kPatienceOfStderr);
+    }
     lock.lock();
   }
   const double seconds = waited();
@@ -109,14 +117,14 @@ double DiskLoop::wait(const DiskMovePtr& move) {
 }
 
 // Memory of moves is the drive's, and destructors would wait for it: nothing is unwound.
-void DiskLoop::end_of(const std::string& drives) const {
+void DiskLoop::end_of(const std::string& drives, double seconds) const {
   const core::MachineError error(
       core::ExitCode::kStorageFailed,
       core::concat(
           "a drive must answer; look at the drive and at the kernel's log, then start again "
           "from the newest checkpoint (files in ",
-          drives, ", rank ", options_.world_rank, ": nothing for ",
-          std::chrono::duration_cast<std::chrono::seconds>(options_.limit).count(), " s)"));
+          drives, ", rank ", options_.world_rank, ": nothing for ", static_cast<int>(seconds),
+          " s)"));
   if (options_.on_hang) return options_.on_hang(error);
   core::print_error_line(core::concat("fmengine: ", error.what()), kPatienceOfStderr);
   core::end_process_in(0, static_cast<int>(error.code()));

@@ -116,7 +116,7 @@ class DiskLoop {
   std::span<std::byte> memory_of(BlockSlot& slot);
   std::string place_of(core::Bytes at) const;
   std::string busy_folders() const;  // of drives that blocks are under way to
-  void end_of(const std::string& drives) const;
+  void end_of(const std::string& drives, double seconds) const;  // nothing came for so long
 
   const std::vector<DriveFile> files_;
   const Striping striping_;

@@ -156,6 +156,11 @@ TEST(HfExport, TheModelsOwnFilesComeWithItAndNoNamesOfPython) {
   }
   EXPECT_NE(testing::file_content(out / "tokenizer_config.json").find("eos_token"),
             std::string::npos);
+  // That of an instruct model knows what ends an answer, which its base does not.
+  std::ofstream(tokenizer / "generation_config.json") << "{\"eos_token_id\": 9}";
+  export_model(
+      {.folder = out, .config_json = "{}", .tokenizer_from = tokenizer, .shards_like = source}, 1);
+  EXPECT_EQ(testing::file_content(out / "generation_config.json"), "{\"eos_token_id\": 9}");
 }
 
 TEST(HfExport, OneFileOfAnySizeWhereTheWeightsCameFromOne) {

@@ -156,7 +156,7 @@ TEST_F(RunsOfOneFolder, WhatADiskDoesNotGiveIsNoDamage) {
   EXPECT_EQ(resumed(), 40);
 }
 
-TEST_F(RunsOfOneFolder, WhatADiskDoesNotGiveToOneRankEndsTheLoadOfAll) {
+TEST_F(RunsOfOneFolder, WhatADiskDoesNotGiveEndsTheLoadOfAll) {
   save(fresh(), {20});
   EXPECT_NE(testing::message_of<core::MachineError>(
                 26,

@@ -52,7 +52,8 @@ TEST(ConfigValues, SayWhereEachIsFrom) {
   EXPECT_EQ(at.at("gradient_clipping"), core::concat(engine::kGradientClipping, " | default"));
   EXPECT_EQ(at.at("zero_optimization.reduce_bucket_size"),
             "4096 | Trainer, from the hidden size; it has no effect");
-  EXPECT_EQ(at.at("zero_optimization.stage3_prefetch_bucket_size"), "\"auto\" | the largest unit");
+  EXPECT_EQ(at.at("zero_optimization.stage3_prefetch_bucket_size"),
+            "3686 | Trainer, from the hidden size; here it is the largest unit");
   EXPECT_NE(at.at("zero_optimization.round_robin_gradients").find(":2, no effect: "),
             std::string::npos);
   EXPECT_NE(at.at("my key").find("not a key of DeepSpeed's"), std::string::npos);

@@ -110,8 +110,22 @@ TEST(DsOptimizer, MuonHasTwoRatesUnlessAScheduleMakesThemOne) {
   const auto two = read("{" + rates + "\n}}}").optimizer;
   EXPECT_EQ(two.lr, 0.1);
   EXPECT_DOUBLE_EQ(two.adam_rate, 20.0);
-  const auto one = read("{scheduler: {type: \"WarmupLR\"}, " + rates + "\n}}}").optimizer;
-  EXPECT_EQ(one.adam_rate, 1.0);
+  // As the rates of two groups under DeepSpeed 0.19.6's lr_schedules.py.
+  const auto under = [&](const std::string& scheduler) {
+    return read("{scheduler: {" + scheduler + "}, " + rates + "\n}}}").optimizer.adam_rate;
+  };
+  EXPECT_DOUBLE_EQ(under("type: \"WarmupLR\""), 20.0);
+  EXPECT_DOUBLE_EQ(under("type: \"WarmupCosineLR\", params: {total_num_steps: 9\n}"), 20.0);
+  EXPECT_EQ(under("type: \"WarmupLR\", params: {warmup_max_lr: 0.01\n}"), 1.0);
+  EXPECT_EQ(under("type: \"WarmupDecayLR\", params: {total_num_steps: 9\n}"), 1.0);
+  EXPECT_EQ(under("type: \"LRRangeTest\""), 1.0);
+  EXPECT_TRUE(holds(refusal("{scheduler: {type: \"WarmupLR\", params: {warmup_min_lr: 0.001\n}}, " +
+                            rates + "\n}}}"),
+                    "must be 0 beside the two rates of Muon"));
+  const auto cycle = read(
+      "{scheduler: {type: \"OneCycle\", params: {cycle_min_lr: 1, "
+      "cycle_max_lr: 2\n}}, optimizer: {type: \"Muon\"}}");
+  EXPECT_FALSE(cycle.scheduler.cycle_momentum) << "DeepSpeed finds no betas in Muon's defaults";
   EXPECT_TRUE(holds(refusal("{optimizer: {type: \"Muon\", params: {ns_method: \"svd\"\n}}}"),
                     "must be \"gram\" or \"standard\""));
   EXPECT_TRUE(

@@ -1,6 +1,8 @@
 // Runs in fp16: the loss scale searches its place, survives a resume, and changes no number.
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <random>
 
 #include "core/fault.h"
@@ -88,6 +90,36 @@ TEST_F(LossScaleRun, TheScaleIsDividedOutOnce) {
   const double moved = std::abs(metrics(half).at(6).loss - metrics(wide).at(6).loss);
   EXPECT_GT(moved, 1e-3);
   EXPECT_NEAR(metrics(narrow).at(6).loss, metrics(wide).at(6).loss, 0.2 * moved);
+}
+
+// The scale of the next step may be another one already.
+TEST_F(LossScaleRun, DumpedGradientsAreDividedByTheScaleOfTheirStep) {
+  TrainOptions growing = fp16("growing", 2, 1024.0);
+  growing.loss_scale->window = 1;
+  TrainOptions fixed = fp16("fixed", 2, 0.0);
+  fixed.loss_scale->fixed = 1024.0;
+  std::vector<std::string> dumped;
+  for (TrainOptions* const options : {&growing, &fixed}) {
+    options->train_steps = 1;
+    ASSERT_EQ(run(*options), 0);
+    options->train_steps = 2;  // behind which the scale grows
+    options->dump_gradients = options->output_dir + ".safetensors";
+    ASSERT_EQ(run(*options), 0);
+    std::ifstream file(options->dump_gradients, std::ios::binary);
+    dumped.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
+  EXPECT_FALSE(dumped[0].empty());
+  EXPECT_TRUE(dumped[0] == dumped[1]);
+}
+
+// What the banner says then.
+TEST_F(LossScaleRun, AResumeTakesAFixedScale) {
+  TrainOptions run_of = fp16("fixed_later", 2, 1024.0);
+  ASSERT_EQ(run(run_of), 0);
+  run_of.loss_scale->fixed = 256.0;
+  run_of.train_steps = 3;
+  ASSERT_EQ(run(run_of), 0);
+  EXPECT_EQ(metrics(run_of).at(3).loss_scale, 256.0);
 }
 
 TEST_F(LossScaleRun, AResumeGoesOnWithTheScale) {

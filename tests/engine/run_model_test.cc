@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "checkpoint/hf_folder.h"
 #include "core/check.h"
+#include "engine/plan/adapter_file.h"
+#include "engine/plan/run_tokens.h"
 
 namespace fm::engine {
 namespace {
@@ -97,6 +101,40 @@ TEST(RunModel, TextNeedsTheTokenizerOfTheWeights) {
   options.init_ckpt.clear();
   options.model_config = folder_of("fm_no_tokenizer") + "/config.json";
   EXPECT_EQ(outcome_of(options), "opened");
+}
+
+// Where the tokenizer's folder has none, and an answer ends otherwise.
+TEST(RunModel, TheGenerationConfigOfTheWeightsKeepsWhatItSays) {
+  const fs::path weights = folder_of("fm_generation_weights");
+  std::ofstream(weights / "generation_config.json") << R"({"temperature": 0.6, "eos_token_id": 1})";
+  const fs::path folder = byte_folder();
+  fs::remove(folder / "generation_config.json");
+  const RunTokens tokens = read_tokens(
+      {.folder = folder, .add_tokens = {"<|end|>"}, .eos_token = "<|end|>", .weights = weights});
+  const auto json = nlohmann::json::parse(tokens.texts.at("generation_config.json"));
+  EXPECT_EQ(json["temperature"], 0.6);
+  const auto ends = json["eos_token_id"].get<std::vector<std::int64_t>>();
+  EXPECT_EQ(ends.front(), tokens.eos);
+  EXPECT_EQ(std::ranges::count(ends, 1), 1);
+  EXPECT_EQ(std::ranges::count(ends, -1), 0);
+}
+
+// Not those of its tokenizer, which may have tokens without a row.
+TEST(RunModel, AdaptersSayHowManyRowsTheyHold) {
+  const fs::path folder = folder_of("fm_adapter_rows");
+  const auto rows_of = [&](const std::string& name) {
+    const std::string header = "{\"" + name + R"(": {"dtype": "F32", "shape": [5, 1],
+        "data_offsets": [0, 20]}})";
+    const auto size = static_cast<std::uint64_t>(header.size());
+    std::ofstream file(folder / "adapter_model.safetensors", std::ios::binary);
+    file.write(reinterpret_cast<const char*>(&size), sizeof(size));
+    file << header << std::string(20, '\0');
+    file.close();
+    return vocabulary_rows(folder.string());
+  };
+  EXPECT_EQ(rows_of("base_model.model.model.embed_tokens.weight"), 5);
+  EXPECT_EQ(rows_of("base_model.model.lm_head.weight"), 5);
+  EXPECT_EQ(rows_of("base_model.model.model.layers.0.mlp.up_proj.lora_A.weight"), 0);
 }
 
 TEST(RunModel, AFolderThatOnlySaysToBeOfBytesIsRefusedWithItsFile) {

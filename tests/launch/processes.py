@@ -286,10 +286,13 @@ fi
         self.assertIn("  err 1\n", err)
         self.assertEqual(self.file("logs/attempt_3/0/stdout.log"), "out 0\n")
         self.assertEqual(self.file("logs/attempt_3/1/stderr.log"), "err 1\n")
-        # The same command again, as its message says: what the first one wrote may say why it died.
-        self.run_it("run", "--nproc_per_node", "2", "--log_dir", "logs", rank,
-                    FME_RESTART_COUNT="3")
-        self.assertEqual(self.file("logs/attempt_3/1/stderr.log"), "err 1\nerr 1\n")
+        # The same command again, as its message says: what the first one wrote may say why it died,
+        # and is not taken for what the second one wrote.
+        silent = self.script("exit 7\n")
+        _, _, err = self.run_it("run", "--nproc_per_node", "2", "--log_dir", "logs", silent,
+                                FME_RESTART_COUNT="3")
+        self.assertNotIn("err 1", err)
+        self.assertEqual(self.file("logs/attempt_3/1/stderr.log"), "err 1\n")
 
     def test_a_command_of_fmengine(self):
         code, out, err = self.run_it("run", "--nproc_per_node", "2", "train", "--where")

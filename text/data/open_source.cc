@@ -48,7 +48,8 @@ StreamPtr open_part(const DataPart& part, const SourceOptions& options, BadLines
 // Where each path gives so many documents, each is a part of its own.
 std::vector<DataPart> parts_of(const SourceOptions& options, const Split& split) {
   std::vector<DataPart> parts = find_data(options.paths, options.format, options.rows);
-  const bool limited = split.most_training > 0 || split.most_evaluation > 0;
+  const bool limited =
+      split.most_training > 0 || (split.evaluation > 0.0 && split.most_evaluation > 0);
   if (!limited || parts.front().weight > 0.0) return parts;
   parts.clear();
   for (const std::string& path : options.paths) {

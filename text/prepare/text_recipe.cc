@@ -339,6 +339,7 @@ Recipe make_recipe(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
 Recipe within(Recipe recipe, std::int64_t vocab) {
   if (recipe.vocab <= vocab) return recipe;
   recipe.vocab = vocab;
+  recipe.words += core::concat(", rows ", vocab);
   if (recipe.filler >= vocab) recipe.filler = 0;
   recipe.read_line = [read = std::move(recipe.read_line), vocab](
                          std::string_view line, std::vector<Document>& documents) -> std::string {

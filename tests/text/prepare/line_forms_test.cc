@@ -59,6 +59,7 @@ TEST_F(LineForms, AnAddedTokenWithoutARowIsABadLineOnly) {
   EXPECT_LE(recipe().plain, kBos);
   const Recipe small = within(recipe(), kBos);
   EXPECT_EQ(small.vocab, kBos);
+  EXPECT_NE(small.words, recipe().words) << "what is prepared has other bad lines";
   std::vector<data::Document> documents;
   EXPECT_EQ(small.read_line(R"({"messages": [{"role": "assistant", "content": "c"}]})", documents),
             "");
