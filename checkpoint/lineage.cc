@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "checkpoint/manifest.h"
+#include "checkpoint/readable_file.h"
 #include "checkpoint/save_checkpoint.h"
 #include "comm/agree.h"
 #include "core/check.h"
@@ -120,13 +121,12 @@ std::string latest_tag(const fs::path& output_dir) {
 
 // `unread`: why a disk did not let it be read, if it did not.
 std::optional<Manifest> manifest_in(const fs::path& folder, std::string& unread) {
+  std::optional<Manifest> manifest;
   const fs::path path = folder / kManifestName;
-  try {
-    return parse_manifest(read_text(path), path.string());
-  } catch (const core::Error& error) {
-    if (error.code() == core::ExitCode::kStorageFailed) unread = error.what();
-    return std::nullopt;
-  }
+  const ReadFailure failure =
+      attempt_read([&] { manifest = parse_manifest(read_text(path), path.string()); });
+  if (failure.code == core::ExitCode::kStorageFailed) unread = failure.problem;
+  return manifest;
 }
 
 std::vector<LineageMember> members_of(const fs::path& output_dir, const std::string& latest,

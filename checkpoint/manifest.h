@@ -1,8 +1,8 @@
 // MANIFEST.json: the commit record of a training checkpoint. One JSON object, its last field the
 // CRC-32C of every character before that field:
 //   {"format":1,"tag":"global_step5","step":5,
-//    "run":"16 hex","run_number":1,"jobs":["16 hex"],"parent":{"run":"16
-//    hex","tag":"global_step2"},
+//    "run":"16 hex","run_number":1,"jobs":["16 hex"],
+//    "parent":{"run":"16 hex","tag":"global_step2"},
 //    "files":[{"file":"a.safetensors","bytes":N,"header_bytes":N,"header_crc32c":"8 hex"},...],
 //    "ranges":[{"file":0,"offset":N,"bytes":N,"crc32c":"8 hex"},...],   file: index into files
 //    "state":{"file":"state.json","bytes":N,"crc32c":"8 hex"},"save_ms":N,"crc32c":"8 hex"}

@@ -87,10 +87,6 @@ void check_data(const TrainOptions& options, const model::Model& model) {
   if ((text || eval_text) && tokenizer_folder(options).empty()) check_byte_vocabulary(model);
 }
 
-}  // namespace
-
-namespace {
-
 // Adapters that train rows of tokens may have been trained with more of them than the base has. 0:
 // they do not say. Ids that their own tokenizer lacks are refused as any others.
 std::int64_t rows_of_start(const LoraOptions& lora) {

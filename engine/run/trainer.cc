@@ -537,15 +537,13 @@ class Trainer {
 void go_on_with_job(TrainOptions& options, const std::vector<std::string>& restarted,
                     comm::Communicator& world) {
   using checkpoint::Resume;
-  const bool by_itself = options.resume == Resume::kAuto || options.resume == Resume::kMust;
-  const bool goes_by_itself = by_itself || options.eval_only || options.dry_run;
+  const bool chosen = options.resume == Resume::kNever || options.resume == Resume::kPath;
+  const bool elsewhere = chosen && !options.eval_only && !options.dry_run;
   // All ranks ask, as they may disagree about the flags, which is found later.
-  const std::vector<std::string> none;
-  if (!checkpoint::has_begun(options.output_dir, options.resume, goes_by_itself ? none : restarted,
-                             world) ||
-      goes_by_itself) {
-    return;
-  }
+  const bool begun =
+      checkpoint::has_begun(options.output_dir, options.resume,
+                            elsewhere ? restarted : std::vector<std::string>(), world);
+  if (!begun || !elsewhere) return;
   options.notes.push_back(core::concat(
       "started again by its launcher: goes on with the run that this job began by --resume ",
       options.resume == Resume::kNever ? "never" : options.resume_path));

@@ -51,7 +51,7 @@ class KeptLines {
     std::int64_t begin = 0;
     for (std::string line; std::getline(file, line);) {
       const std::optional<std::int64_t> step = step_of_row(line);
-      if (line.starts_with("{\"start\":")) starts_.push_back(all_.size());
+      if (line.starts_with("{\"start\":")) start_ = all_.size();
       all_.push_back({begin, step.value_or(kNone)});
       begin += static_cast<std::int64_t>(line.size()) + 1;
     }
@@ -94,12 +94,12 @@ class KeptLines {
 
   // The newest line of a start, and the last rows behind it.
   std::vector<FileRange> last_start(std::size_t most_rows) const {
-    if (starts_.empty()) return {};
+    if (!start_) return {};
     std::vector<FileRange> found;
-    for (std::size_t at = all_.size(); at > starts_.back() + 1 && found.size() < most_rows; --at) {
+    for (std::size_t at = all_.size(); at > *start_ + 1 && found.size() < most_rows; --at) {
       if (all_[at - 1].step != kNone && stays_[at - 1]) found.push_back(range_of(at - 1));
     }
-    found.push_back(range_of(starts_.back()));
+    found.push_back(range_of(*start_));
     std::ranges::reverse(found);
     return found;
   }
@@ -136,7 +136,7 @@ class KeptLines {
   std::vector<Line> all_;
   std::int64_t end_ = 0;
   bool whole_ = true;
-  std::vector<std::size_t> starts_;
+  std::optional<std::size_t> start_;  // the newest line of one
   std::vector<bool> stays_;
   std::vector<std::int64_t> steps_;  // that stay, rising
   std::int64_t cut_ = 0;
